@@ -1,0 +1,55 @@
+# Everything a fresh Linux machine with Python >= 3.11 and make needs. No uv, no node.
+PYTHON ?= python3
+VENV := .venv
+PY := $(VENV)/bin/python
+STAMPS := .make
+PIP := $(PY) -m pip --disable-pip-version-check --quiet
+PYTEST := $(PY) -m pytest
+
+.PHONY: help setup demo test check soak bench lock clean
+.DEFAULT_GOAL := help
+
+help: ## Show this list
+	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' Makefile
+
+$(STAMPS)/venv:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "pullcord needs Python 3.11 or newer; $(PYTHON) is older. Try: make PYTHON=python3.12 ..."; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	@mkdir -p $(STAMPS) && touch $@
+
+# Two stamps, so that a demo does not wait for the test tools. --no-deps: the lock file is the whole list.
+$(STAMPS)/runtime: $(STAMPS)/venv requirements/runtime.txt pyproject.toml
+	$(PIP) install --no-deps --require-hashes -r requirements/runtime.txt
+	$(PIP) install --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(STAMPS)/dev: $(STAMPS)/runtime requirements/dev.txt
+	$(PIP) install --no-deps --require-hashes -r requirements/dev.txt
+	@touch $@
+
+setup: $(STAMPS)/dev ## Install everything, locked, into .venv
+
+demo: $(STAMPS)/runtime ## See it: a race that has one winner, and a kill -9 that loses nothing
+	@$(PY) examples/demo.py
+
+check: setup ## Lint, formatting and strict types over src, tests, examples, bench
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/basedpyright --level error
+
+test: check ## check + the tests, with a seeded sample of every campaign
+	$(PYTEST) -n 2 --dist loadgroup
+
+soak: setup ## The campaigns in full: every crash point, a million schedules, every byte of the WAL
+	PULLCORD_CAMPAIGN=full $(PYTEST) -n 2 --dist loadgroup -m campaign -p no:randomly --timeout 7200 -rA
+
+bench: setup ## Ratios against the bare limit, in one run
+	$(PY) -m bench
+
+lock: ## Refresh requirements/*.txt from pyproject.toml (needs uv)
+	uv pip compile pyproject.toml --group build --universal --python-version 3.11 --generate-hashes --no-header -q --upgrade -o requirements/runtime.txt
+	uv pip compile pyproject.toml --group dev --universal --python-version 3.11 --generate-hashes --no-header -q --upgrade -o requirements/dev.txt
+
+clean: ## Remove what setup made
+	rm -rf $(VENV) $(STAMPS)

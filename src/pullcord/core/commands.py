@@ -1,0 +1,113 @@
+"""What someone asks of a run. Imperative; may be refused. Who, why and when-seen travel with it."""
+
+from typing import ClassVar, Final, Literal, TypeAlias
+
+import msgspec
+
+from pullcord.core.values import NULL, Json, check_id, check_text
+from pullcord.errors import InvalidText
+
+KEY_MAX_CHARS: Final = 200
+
+Source: TypeAlias = Literal[
+    "person",
+    "operator",
+    "limit",
+    "guard",
+    "watchdog",
+    "shutdown",
+    "parent",
+    "policy",
+    "kill_switch",
+]
+
+
+class _Command(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="do"
+):
+    """Every command says who asks and why.
+
+    `key` makes it safe to send again: the same key gets the same answer, for ever, and the same
+    key with another body is rejected. `seen_seq` is the last record the asker had seen; if the
+    run has been *controlled* since, the command is rejected as stale instead of surprising anyone.
+    """
+
+    verb: ClassVar[str]
+
+    by: str
+    reason: str = ""
+    source: Source = "person"
+    key: str | None = None
+    seen_seq: int | None = None
+
+
+class Pause(_Command, frozen=True, kw_only=True, tag="pause"):
+    """I am coming back. Nothing new starts, what is under way finishes, context is kept."""
+
+    verb = "pause"
+    now: bool = False  # the second press: do not wait for what is under way, cut it
+
+
+class Resume(_Command, frozen=True, kw_only=True, tag="resume"):
+    """Go on from where it stopped, optionally with something new to know."""
+
+    verb = "resume"
+    instruction: str | None = None
+
+
+class Redirect(_Command, frozen=True, kw_only=True, tag="redirect"):
+    """I have new information. It is in the next thing the agent reads, exactly once."""
+
+    verb = "redirect"
+    instruction: str
+
+
+class Answer(_Command, frozen=True, kw_only=True, tag="answer"):
+    """The answer to an open question, an approval, or the end of a wait."""
+
+    verb = "answer"
+    question: str
+    value: Json = NULL
+
+
+class Cancel(_Command, frozen=True, kw_only=True, tag="cancel"):
+    """Stop, keep what you have. No model or tool call is issued after this is acknowledged."""
+
+    verb = "cancel"
+    now: bool = False  # the second press: climb the ladder at once
+    undo: bool = True
+    keep_partial: bool = True
+    quarantine: bool = False
+
+
+class ReportChild(_Command, frozen=True, kw_only=True, tag="report_child"):
+    """Said by a child run to its parent, in the transaction that ends the child."""
+
+    verb = "report_child"
+    child: str
+    state: str
+
+
+Command: TypeAlias = Pause | Resume | Redirect | Answer | Cancel | ReportChild
+
+
+def check_command(command: Command) -> Command:
+    """Return `command` if every text in it can be stored and shown.
+
+    Raises:
+        InvalidInput: names the field and what is wrong with it.
+    """
+    check_text(command.by, field="name of who asks (by)", empty=False)
+    check_text(command.reason, field="reason")
+    if command.key is not None:
+        check_text(command.key, field="idempotency key", empty=False)
+        if len(command.key) > KEY_MAX_CHARS:
+            why = f"it has {len(command.key):,} characters, and {KEY_MAX_CHARS} are allowed"
+            raise InvalidText("idempotency key", why=why)
+    if isinstance(command, Redirect | Resume) and command.instruction is not None:
+        check_text(command.instruction, field="instruction", empty=False)
+    if isinstance(command, Answer):
+        check_id(command.question, kind="question")
+    if isinstance(command, ReportChild):
+        check_id(command.child)
+    return command

@@ -1,0 +1,316 @@
+"""Who may do what to a run as it is now. Two questions, both answered purely:
+
+`decide` — somebody asks for a control: which events carry it out, or why not.
+`admit` — the owner has something to record: may it still, and as what.
+"""
+
+from typing import Literal, TypeAlias, assert_never
+
+import msgspec
+
+from pullcord.core.commands import (
+    Answer,
+    Cancel,
+    Command,
+    Pause,
+    Redirect,
+    ReportChild,
+    Resume,
+)
+from pullcord.core.events import (
+    TAGS,
+    Answered,
+    Cancelled,
+    CancelRequested,
+    ChildEnded,
+    Completed,
+    Event,
+    Failed,
+    Hurried,
+    LateResult,
+    PauseRequested,
+    Redirected,
+    Resumed,
+    StepFailed,
+    StepFinished,
+    StepInDoubt,
+    StepInterrupted,
+    StepStarted,
+)
+from pullcord.core.run import Run, Stop
+from pullcord.core.states import TABLE, RunState
+
+Verdict: TypeAlias = Literal["applied", "already", "too_late", "rejected"]
+Reason: TypeAlias = Literal[
+    "", "ended", "cancelling", "stale", "not_paused", "unknown_question", "unknown_child",
+    "key_reused",
+]  # fmt: skip
+
+
+class Ack(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The answer to a control, given only when it is durable, and the same for everyone.
+
+    `applied`: record `seq` is the control; it is ordered with everything else in the run.
+    `already`: it held before; record `seq` made it so.
+    `too_late`: record `seq` won; `message` says what happened instead.
+    `rejected`: not possible for `reason`; nothing changed; `message` says what to do.
+    """
+
+    verdict: Verdict
+    seq: int
+    state: RunState
+    reason: Reason = ""
+    message: str = ""
+
+    @property
+    def holds(self) -> bool:
+        """What was asked for is true now."""
+        return self.verdict in ("applied", "already")
+
+
+class Decision(msgspec.Struct, frozen=True):
+    """What `decide` found. `seq` names the record behind an `already` or `too_late`."""
+
+    verdict: Verdict
+    events: tuple[Event, ...] = ()
+    seq: int = 0
+    reason: Reason = ""
+    message: str = ""
+
+
+def decide(run: Run, command: Command) -> Decision:
+    """Return how `command` is answered in the run as it is: always, for every state."""
+    if run.ended:
+        return _after_the_end(run, command)
+    if run.state is RunState.CANCELLING and not isinstance(command, Cancel | ReportChild):
+        return _overtaken(run, command)
+    stale = command.seen_seq is not None and command.seen_seq < run.changed_seq
+    if stale and not isinstance(command, Cancel):  # stopping is never what was not meant
+        return Decision(
+            "rejected",
+            seq=run.changed_seq,
+            reason="stale",
+            message=f"{_cannot(run, command)}: record {run.changed_seq} changed it after record "
+            f"{command.seen_seq}, which is what you were looking at. Nothing was changed. "
+            f"Look again: pullcord show {run.id}",
+        )
+    match command:
+        case Pause():
+            return _pause(run, command)
+        case Resume():
+            return _resume(run, command)
+        case Redirect():
+            return Decision("applied", (_redirected(command, command.instruction),))
+        case Cancel():
+            return _cancel(run, command)
+        case Answer():
+            return _answer(run, command)
+        case ReportChild():
+            return _report_child(run, command)
+        case _:
+            assert_never(command)
+
+
+def admit(run: Run, event: Event) -> tuple[Event, ...]:
+    """Return what an owner may record of `event` in the run as it is now, oldest first.
+
+    Usually the event itself. Nothing, if a control or another decision overtook it: a step that
+    comes back empty must not start. A result that was overtaken becomes late evidence, behind
+    the step's one decision, so that an effect which happened is never forgotten.
+    """
+    allowed = TAGS[type(event)] in TABLE[run.state].on
+    match event:
+        case StepStarted(step=step):
+            before = run.steps.get(step)
+            free = before is None or before.status not in ("started", "finished")
+            return (event,) if allowed and free else ()
+        case StepFinished(step=step) | StepFailed(step=step):
+            if allowed and run.steps[step].status == "started":
+                return (event,)
+            return _late(run, event)
+        case StepInterrupted(step=step) | StepInDoubt(step=step):
+            return (event,) if allowed and run.steps[step].status == "started" else ()
+        case Completed() | Failed():
+            if allowed:
+                return (event,)
+            return (_evidence("", event),) if run.cancel else ()
+        case _:
+            return (event,) if allowed else ()
+
+
+def _late(run: Run, event: StepFinished | StepFailed) -> tuple[Event, ...]:
+    known = run.steps[event.step]
+    if known.late_seq or known.status in ("finished", "failed"):
+        return ()
+    evidence = _evidence(event.step, event)
+    if known.status == "started":
+        return (StepInterrupted(step=event.step), evidence)
+    return (evidence,)
+
+
+def _evidence(step: str, event: StepFinished | StepFailed | Completed | Failed) -> LateResult:
+    if isinstance(event, StepFinished | Completed):
+        return LateResult(step=step, result=event.result)
+    return LateResult(step=step, error=event.error)
+
+
+# --- one control each -------------------------------------------------------------------------
+
+
+def _pause(run: Run, command: Pause) -> Decision:
+    if run.state is RunState.PAUSED:
+        return Decision("already", seq=run.changed_seq)
+    if run.state is RunState.PAUSING:
+        return _again(run.pause, command, run.changed_seq)
+    return Decision(
+        "applied",
+        (
+            PauseRequested(
+                by=command.by,
+                reason=command.reason,
+                source=command.source,
+                key=command.key,
+                now=command.now,
+            ),
+        ),
+    )
+
+
+def _cancel(run: Run, command: Cancel) -> Decision:
+    if run.state is RunState.CANCELLING:
+        return _again(run.cancel, command, run.changed_seq)
+    asked = CancelRequested(
+        by=command.by,
+        reason=command.reason,
+        source=command.source,
+        key=command.key,
+        undo=command.undo,
+        keep_partial=command.keep_partial,
+        quarantine=command.quarantine,
+        now=command.now,
+    )
+    # A run that no process ever touched has nothing to stop or undo: it ends as it is asked.
+    return Decision("applied", (asked,) if run.epoch else (asked, Cancelled()))
+
+
+def _again(stop: Stop | None, command: Pause | Cancel, seq: int) -> Decision:
+    """A second press: speeds up what the first one began, or finds it begun."""
+    if stop and command.now and not stop.hurried_seq:
+        hurried = Hurried(
+            by=command.by, reason=command.reason, source=command.source, key=command.key
+        )
+        return Decision("applied", (hurried,))
+    return Decision("already", seq=stop.seq if stop else seq)
+
+
+def _resume(run: Run, command: Resume) -> Decision:
+    events: list[Event] = []
+    if command.instruction is not None:  # first, so that whoever goes on finds it
+        events.append(_redirected(command, command.instruction))
+    if "resumed" in TABLE[run.state].on:
+        events.append(
+            Resumed(by=command.by, reason=command.reason, source=command.source, key=command.key)
+        )
+    if events:
+        return Decision("applied", tuple(events))
+    if run.state is RunState.WAITING:
+        return Decision(
+            "rejected",
+            seq=run.changed_seq,
+            reason="not_paused",
+            message=f"{_cannot(run, command)}: it is not paused, it waits for "
+            f"{_waits_for(run)}. Nothing was changed. See what is open: pullcord show {run.id}",
+        )
+    return Decision("already", seq=run.changed_seq)
+
+
+def _redirected(command: Redirect | Resume, instruction: str) -> Redirected:
+    return Redirected(
+        by=command.by,
+        reason=command.reason,
+        source=command.source,
+        key=command.key,
+        instruction=instruction,
+    )
+
+
+def _answer(run: Run, command: Answer) -> Decision:
+    asked = run.questions.get(command.question)
+    if asked is None:
+        return Decision(
+            "rejected",
+            seq=run.seq,
+            reason="unknown_question",
+            message=f"{_cannot(run, command)}: it never asked {command.question}. "
+            f"Nothing was changed. See what is open: pullcord show {run.id}",
+        )
+    if asked.status != "open":
+        return Decision(
+            "too_late",
+            seq=asked.settled_seq,
+            message=f"{_cannot(run, command)}: {command.question} was {asked.status} by record "
+            f"{asked.settled_seq}. Nothing was changed.",
+        )
+    answered = Answered(
+        by=command.by,
+        reason=command.reason,
+        source=command.source,
+        key=command.key,
+        question=command.question,
+        value=command.value,
+    )
+    return Decision("applied", (answered,))
+
+
+def _report_child(run: Run, command: ReportChild) -> Decision:
+    child = run.children.get(command.child)
+    if child is None:
+        return Decision(
+            "rejected",
+            seq=run.seq,
+            reason="unknown_child",
+            message=f"{_cannot(run, command)}: {command.child} is not its child.",
+        )
+    if child.state:
+        return Decision("already", seq=run.changed_seq)
+    return Decision("applied", (ChildEnded(child=command.child, state=command.state),))
+
+
+# --- refusals, each with a way out ------------------------------------------------------------
+
+
+def _after_the_end(run: Run, command: Command) -> Decision:
+    if isinstance(command, Cancel) and run.state is RunState.CANCELLED:
+        return Decision("already", seq=run.changed_seq)
+    return Decision(
+        "too_late",
+        seq=run.changed_seq,
+        reason="ended",
+        message=f"{_cannot(run, command)}: it is {run.state} since record {run.changed_seq}"
+        f"{_because(run.cancel)}. Ended runs never move again. "
+        f"Go on from what it has done: pullcord fork {run.id}",
+    )
+
+
+def _overtaken(run: Run, command: Command) -> Decision:
+    return Decision(
+        "too_late",
+        seq=run.cancel.seq if run.cancel else run.changed_seq,
+        reason="cancelling",
+        message=f"{_cannot(run, command)}: it is being cancelled{_because(run.cancel)}. "
+        f"Nothing was changed. When it has ended, go on from it: pullcord fork {run.id}",
+    )
+
+
+def _cannot(run: Run, command: Command) -> str:
+    return f"Cannot {command.verb.replace('_', ' ')} run {run.id}"
+
+
+def _because(stop: Stop | None) -> str:
+    return f" (cancelled by {stop.by}: {stop.reason or 'no reason given'})" if stop else ""
+
+
+def _waits_for(run: Run) -> str:
+    still_open = [f"{q.kind} {name}" for name, q in run.questions.items() if q.status == "open"]
+    still_open += [f"child {name}" for name, c in run.children.items() if not c.state]
+    return ", ".join(still_open) or "something outside"

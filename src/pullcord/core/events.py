@@ -1,0 +1,346 @@
+"""What happened to a run. Past tense, immutable, and enough to rebuild the run from nothing.
+
+The run, its place in the order and the time belong to the `Record` around an event: an event
+does not know when it was written. Fields are only ever added, with a default; a changed meaning
+is a new type. A type this build does not know is refused by name, never skipped.
+"""
+
+from typing import Final, Literal, TypeAlias, get_args
+
+import msgspec
+
+from pullcord.core.commands import Source
+from pullcord.core.values import NULL, Json
+from pullcord.errors import ChainBroken, FormatUnknown
+
+Effect: TypeAlias = Literal["none", "idempotent", "once"]
+Rung: TypeAlias = Literal[
+    "", "cooperative", "task_cancel", "transport_closed", "terminated", "killed", "abandoned"
+]
+
+
+class _Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type"):
+    pass
+
+
+class _Asked(_Event, frozen=True, kw_only=True):
+    """The part of an event that says who caused it."""
+
+    by: str
+    reason: str = ""
+    source: Source = "person"
+    key: str | None = None
+
+
+# --- the run as a whole -----------------------------------------------------------------------
+
+
+class Created(_Event, frozen=True, kw_only=True, tag="created"):
+    """The run exists. Always record 1; nothing has begun."""
+
+    agent: str
+    thread: str
+    input: Json = NULL
+    code_version: str = ""
+    parent: str | None = None
+    detached: bool = False
+    target: str | None = None
+    cwd: str | None = None
+    by: str = ""
+
+
+class Claimed(_Event, frozen=True, kw_only=True, tag="claimed"):
+    """A process took the run. Records of any earlier epoch are refused from here on."""
+
+    owner: str
+    epoch: int
+
+
+class Requeued(_Event, frozen=True, kw_only=True, tag="requeued"):
+    """The owner gave the run back, unfinished and unharmed (a shutdown, a deploy)."""
+
+    cause: str = "shutdown"
+
+
+class Blocked(_Event, frozen=True, kw_only=True, tag="blocked"):
+    """Nothing can go on until one of the open questions is answered. Needs no owner."""
+
+
+class Paused(_Event, frozen=True, kw_only=True, tag="paused"):
+    """The pause took hold. Nothing is in flight; killing the process now loses nothing."""
+
+    rung: Rung = ""
+
+
+class Cancelled(_Event, frozen=True, kw_only=True, tag="cancelled"):
+    """The cancel is in effect. No step of this run is running or will run."""
+
+    rung: Rung = ""
+
+
+class Completed(_Event, frozen=True, kw_only=True, tag="completed"):
+    """The agent returned. The first of this and a cancel to be recorded is what happened."""
+
+    result: Json = NULL
+
+
+class Failed(_Event, frozen=True, kw_only=True, tag="failed"):
+    """The agent raised, or could not be started."""
+
+    error: str
+
+
+# --- controls: somebody asked, and it was accepted --------------------------------------------
+
+
+class PauseRequested(_Asked, frozen=True, kw_only=True, tag="pause_requested"):
+    """Accepted: from here nothing starts. `paused` follows when nothing is in flight."""
+
+    now: bool = False
+
+
+class Resumed(_Asked, frozen=True, kw_only=True, tag="resumed"):
+    """Accepted: the run may go on."""
+
+
+class Redirected(_Asked, frozen=True, kw_only=True, tag="redirected"):
+    """A new instruction is queued for the agent. Its id is the number of this record."""
+
+    instruction: str
+
+
+class InstructionSettled(_Event, frozen=True, kw_only=True, tag="instruction_settled"):
+    """What became of an instruction. Each one is settled exactly once, in order."""
+
+    instruction: int
+    outcome: Literal["delivered", "returned", "withdrawn"]
+
+
+class CancelRequested(_Asked, frozen=True, kw_only=True, tag="cancel_requested"):
+    """Accepted: no model or tool call is issued from here on, by anyone, ever."""
+
+    undo: bool = True
+    keep_partial: bool = True
+    quarantine: bool = False
+    now: bool = False
+
+
+class Hurried(_Asked, frozen=True, kw_only=True, tag="hurried"):
+    """The second press: stop waiting for what is under way."""
+
+
+# --- steps: intent before effect, outcome after -----------------------------------------------
+
+
+class StepStarted(_Event, frozen=True, kw_only=True, tag="step_started"):
+    """The intent, durable before the effect may begin. One attempt at a time."""
+
+    step: str
+    name: str
+    attempt: int = 1
+    effect: Effect = "once"
+    undoable: bool = False
+    digest: str = ""
+    args: Json = NULL
+
+
+class StepFinished(_Event, frozen=True, kw_only=True, tag="step_finished"):
+    """The step's one decision: it happened, with this result."""
+
+    step: str
+    result: Json = NULL
+
+
+class StepFailed(_Event, frozen=True, kw_only=True, tag="step_failed"):
+    """The step's one decision: it raised."""
+
+    step: str
+    error: str
+
+
+class StepInterrupted(_Event, frozen=True, kw_only=True, tag="step_interrupted"):
+    """The step's one decision: a control stopped it. A result that still arrives is evidence."""
+
+    step: str
+    rung: Rung = ""
+
+
+class StepInDoubt(_Event, frozen=True, kw_only=True, tag="step_in_doubt"):
+    """The step's one decision: it began, and nobody knows whether it happened."""
+
+    step: str
+    why: str = ""
+
+
+class LateResult(_Event, frozen=True, kw_only=True, tag="late_result"):
+    """The effect happened although the step was decided otherwise. Never shown to the agent."""
+
+    step: str
+    result: Json = NULL
+    error: str = ""
+
+
+class StepUndone(_Event, frozen=True, kw_only=True, tag="step_undone"):
+    """The effect was taken back."""
+
+    step: str
+
+
+class UndoFailed(_Event, frozen=True, kw_only=True, tag="undo_failed"):
+    """The effect could not be taken back; an attention item stays until someone settles it."""
+
+    step: str
+    error: str
+
+
+# --- text, questions, children, cost, attention -----------------------------------------------
+
+
+class TextEnded(_Event, frozen=True, kw_only=True, tag="text_ended"):
+    """A streamed part is complete, or was cut. Replaces its live rows."""
+
+    part: str
+    text: str
+    complete: bool = True
+
+
+class QuestionAsked(_Event, frozen=True, kw_only=True, tag="asked"):
+    """Something outside must answer: a person, an approver, a clock."""
+
+    question: str
+    kind: Literal["question", "approval", "timer"] = "question"
+    text: str = ""
+    details: Json = NULL
+
+
+class Answered(_Asked, frozen=True, kw_only=True, tag="answered"):
+    """An open question has its one answer."""
+
+    question: str
+    value: Json = NULL
+
+
+class ChildBorn(_Event, frozen=True, kw_only=True, tag="child_born"):
+    """A run was started under this one, in the same transaction."""
+
+    child: str
+    detached: bool = False
+
+
+class ChildEnded(_Event, frozen=True, kw_only=True, tag="child_ended"):
+    """A child run reached its end."""
+
+    child: str
+    state: str
+
+
+class Spent(_Event, frozen=True, kw_only=True, tag="spent"):
+    """What a call cost. `None` means unknown, which is never counted as nothing."""
+
+    cost_usd_micros: int | None = None
+    tokens_in: int | None = None
+    tokens_out: int | None = None
+    step: str = ""
+
+
+class AttentionRaised(_Event, frozen=True, kw_only=True, tag="attention_raised"):
+    """Something a person has to look at, also after the run has ended."""
+
+    item: str
+    kind: Literal["in_doubt", "undo_failed", "not_stoppable", "other"] = "other"
+    text: str = ""
+
+
+class AttentionSettled(_Event, frozen=True, kw_only=True, tag="attention_settled"):
+    """A person has dealt with it."""
+
+    item: str
+    by: str = ""
+
+
+Event: TypeAlias = (
+    Created
+    | Claimed
+    | Requeued
+    | Blocked
+    | Paused
+    | Cancelled
+    | Completed
+    | Failed
+    | PauseRequested
+    | Resumed
+    | Redirected
+    | InstructionSettled
+    | CancelRequested
+    | Hurried
+    | StepStarted
+    | StepFinished
+    | StepFailed
+    | StepInterrupted
+    | StepInDoubt
+    | LateResult
+    | StepUndone
+    | UndoFailed
+    | TextEnded
+    | QuestionAsked
+    | Answered
+    | ChildBorn
+    | ChildEnded
+    | Spent
+    | AttentionRaised
+    | AttentionSettled
+)
+
+TAGS: Final[dict[type[Event], str]] = {
+    kind: str(kind.__struct_config__.tag) for kind in get_args(Event)
+}
+"""Each event type's name on the wire, in the table and in the log."""
+
+
+class Record(msgspec.Struct, frozen=True):
+    """An event in its place: the journal adds who it belongs to, its number and when."""
+
+    run_id: str
+    seq: int
+    at_ms: int  # wall clock, for people; no decision depends on it
+    epoch: int  # of the owner that wrote it; 0 for a control
+    event: Event
+
+
+_encoder: Final = msgspec.json.Encoder()
+_decoder: Final = msgspec.json.Decoder(Event)
+_tag_only: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
+
+
+def encode_event(event: Event) -> bytes:
+    """Return the event as it is stored and hashed."""
+    return _encoder.encode(event)
+
+
+def decode_event(payload: bytes, *, run_id: str, seq: int) -> Event:
+    """Return the event stored as `payload`.
+
+    Raises:
+        FormatUnknown: a type of a newer build. Names it.
+        ChainBroken: a type this build knows, with contents it cannot have written.
+    """
+    try:
+        return _decoder.decode(payload)
+    except msgspec.DecodeError as error:
+        raise _refusal(payload, run_id, seq, error) from None
+
+
+def _refusal(
+    payload: bytes, run_id: str, seq: int, error: Exception
+) -> FormatUnknown | ChainBroken:
+    try:
+        tag = msgspec.json.decode(_tag_only.decode(payload)["type"], type=str)
+    except (msgspec.DecodeError, KeyError):
+        return ChainBroken(run_id, seq=seq, why="it is not an event")
+    if tag in TAGS.values():
+        return ChainBroken(run_id, seq=seq, why=f"'{tag}' with contents it cannot have: {error}")
+    return FormatUnknown(
+        f"Record {seq} of run {run_id}",
+        found=f"the type '{tag}'",
+        known=f"{len(TAGS)} other types",
+    )

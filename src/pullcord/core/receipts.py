@@ -1,0 +1,78 @@
+"""The receipt of a stop: what had happened, what was taken back, what nobody knows."""
+
+import msgspec
+
+from pullcord.core.events import Rung
+from pullcord.core.run import Cost, Run
+from pullcord.core.states import RunState
+
+
+class Receipt(msgspec.Struct, frozen=True, kw_only=True):
+    """What a run left behind, by step name in the order the steps began. Derived; never stored.
+
+    Every step that began is in exactly one of `done`, `undone`, `could_not_undo`, `in_doubt`,
+    `failed` and `interrupted`. `not_attempted` are instructions that were never delivered.
+    """
+
+    run_id: str
+    state: RunState
+    done: tuple[str, ...]
+    undone: tuple[str, ...]
+    could_not_undo: tuple[str, ...]
+    in_doubt: tuple[str, ...]
+    failed: tuple[str, ...]
+    interrupted: tuple[str, ...]
+    not_attempted: tuple[str, ...]
+    partial_text: tuple[str, ...]  # the parts that were cut
+    attention: tuple[str, ...]
+    cost: Cost
+    by: str
+    reason: str
+    source: str
+    asked_at_ms: int
+    effect_at_ms: int  # 0: not in effect yet
+    rung: Rung
+
+
+def receipt(run: Run) -> Receipt:
+    """Return the receipt of the run as it is. Before its end it is the receipt so far."""
+    sorted_steps: dict[str, list[str]] = {}
+    for step in run.steps.values():
+        sorted_steps.setdefault(_heading(step.undo, step.late_seq, step.status), []).append(
+            step.name
+        )
+
+    def under(heading: str) -> tuple[str, ...]:
+        return tuple(sorted_steps.get(heading, ()))
+
+    stop = run.cancel or run.pause
+    return Receipt(
+        run_id=run.id,
+        state=run.state,
+        done=under("done"),
+        undone=under("undone"),
+        could_not_undo=under("could_not_undo"),
+        in_doubt=under("in_doubt"),
+        failed=under("failed"),
+        interrupted=under("interrupted"),
+        not_attempted=tuple(
+            told.text for told in run.instructions.values() if told.status in ("queued", "returned")
+        ),
+        partial_text=tuple(part for part, complete in run.texts.items() if not complete),
+        attention=tuple(run.attention.values()),
+        cost=run.cost,
+        by=stop.by if stop else "",
+        reason=stop.reason if stop else "",
+        source=stop.source if stop else "",
+        asked_at_ms=stop.asked_at_ms if stop else 0,
+        effect_at_ms=stop.effect_at_ms if stop else 0,
+        rung=stop.rung if stop else "",
+    )
+
+
+def _heading(undo: str, late_seq: int, status: str) -> str:
+    if undo:
+        return "undone" if undo == "undone" else "could_not_undo"
+    if late_seq or status == "finished":  # late evidence says it did happen
+        return "done"
+    return "in_doubt" if status in ("in_doubt", "started") else status

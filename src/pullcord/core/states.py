@@ -1,0 +1,163 @@
+"""The life of a run, as one table. Everything else about states is derived from it.
+
+The table lists, for each state, *every* event that may be recorded in it and the state that
+follows. An event that is not listed cannot be appended: that is the whole of the gate.
+"""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Final, Literal, NamedTuple
+
+
+class RunState(StrEnum):
+    QUEUED = "queued"
+    RUNNING = "running"
+    PAUSING = "pausing"
+    PAUSED = "paused"
+    WAITING = "waiting"
+    CANCELLING = "cancelling"
+    CANCELLED = "cancelled"
+    COMPLETED = "completed"
+    FAILED = "failed"
+
+
+class Row(NamedTuple):
+    """What one state means to a person, to an owner, and to the journal."""
+
+    label: str
+    says: str  # the consequence, in one line: what is true while this state holds
+    needs_owner: bool  # a process should be driving it
+    text: Literal["shown", "held", "refused"]  # what becomes of text the agent streams
+    on: Mapping[str, RunState]  # event → the state after it
+
+
+_S = RunState
+# Evidence and attention outlive the run: they may be recorded in any state and change none.
+_ALWAYS: Final = ("late_result", "attention_raised", "attention_settled", "spent")
+_OUTCOMES: Final = ("step_finished", "step_failed", "step_interrupted", "step_in_doubt")
+
+
+def _stay(state: RunState, *events: str) -> dict[str, RunState]:
+    return dict.fromkeys((*events, *_ALWAYS), state)
+
+
+TABLE: Final[Mapping[RunState, Row]] = {
+    _S.QUEUED: Row(
+        "Queued",
+        "Nothing is running. The next free process that knows this agent goes on with it.",
+        needs_owner=True,
+        text="refused",
+        on=_stay(_S.QUEUED, "redirected", "instruction_settled", "answered", "child_ended")
+        | {
+            "claimed": _S.RUNNING,
+            "pause_requested": _S.PAUSED,  # nothing in flight: the pause holds at once
+            "cancel_requested": _S.CANCELLING,
+            "failed": _S.FAILED,
+        },
+    ),
+    _S.RUNNING: Row(
+        "Running",
+        "The agent is working. Pause keeps everything; cancel keeps what is done.",
+        needs_owner=True,
+        text="shown",
+        on=_stay(_S.RUNNING, "redirected", "instruction_settled", "step_started", *_OUTCOMES)
+        | _stay(_S.RUNNING, "text_ended", "asked", "answered", "child_born", "child_ended")
+        | {
+            "claimed": _S.RUNNING,  # the owner before died; this one takes over
+            "requeued": _S.QUEUED,
+            "pause_requested": _S.PAUSING,
+            "blocked": _S.WAITING,
+            "cancel_requested": _S.CANCELLING,
+            "completed": _S.COMPLETED,
+            "failed": _S.FAILED,
+        },
+    ),
+    _S.PAUSING: Row(
+        "Pausing",
+        "Nothing new starts. What was already under way is finishing.",
+        needs_owner=True,
+        text="held",
+        on=_stay(_S.PAUSING, "redirected", "instruction_settled", "hurried", *_OUTCOMES)
+        | _stay(_S.PAUSING, "text_ended", "answered", "child_ended")
+        | {
+            "claimed": _S.PAUSED,  # the owner died while pausing: nothing is in flight any more
+            "paused": _S.PAUSED,
+            "resumed": _S.RUNNING,  # a change of mind before the pause took hold
+            "cancel_requested": _S.CANCELLING,
+            "completed": _S.COMPLETED,  # what was in flight was the last of it
+            "failed": _S.FAILED,
+        },
+    ),
+    _S.PAUSED: Row(
+        "Paused",
+        "Nothing is in flight and nothing will start. Resume goes on from here, context kept.",
+        needs_owner=False,
+        text="refused",
+        on=_stay(_S.PAUSED, "redirected", "instruction_settled", "answered", "child_ended")
+        | _stay(_S.PAUSED, "step_interrupted", "step_in_doubt", "text_ended")
+        | {"resumed": _S.QUEUED, "cancel_requested": _S.CANCELLING},
+    ),
+    _S.WAITING: Row(
+        "Waiting",
+        "The agent needs an answer, a child run or a timer before anything else can go on.",
+        needs_owner=False,
+        text="refused",
+        on=_stay(_S.WAITING, "instruction_settled")
+        | {
+            "answered": _S.QUEUED,
+            "child_ended": _S.QUEUED,
+            "redirected": _S.QUEUED,
+            "pause_requested": _S.PAUSED,
+            "cancel_requested": _S.CANCELLING,
+        },
+    ),
+    _S.CANCELLING: Row(
+        "Cancelling",
+        "Nothing new starts, ever. What was in flight is being stopped, what can be is undone.",
+        needs_owner=True,
+        text="refused",
+        on=_stay(_S.CANCELLING, "claimed", "hurried", "step_interrupted", "step_in_doubt")
+        | _stay(_S.CANCELLING, "text_ended", "child_ended", "instruction_settled")
+        | _stay(_S.CANCELLING, "step_undone", "undo_failed")
+        | {"cancelled": _S.CANCELLED},
+    ),
+    _S.CANCELLED: Row(
+        "Cancelled",
+        "Stopped for good. Finished work and partial text are kept in the thread.",
+        needs_owner=False,
+        text="refused",
+        on=_stay(_S.CANCELLED, "step_undone", "undo_failed"),
+    ),
+    _S.COMPLETED: Row(
+        "Completed",
+        "The agent finished. The result is kept.",
+        needs_owner=False,
+        text="refused",
+        on=_stay(_S.COMPLETED),
+    ),
+    _S.FAILED: Row(
+        "Failed",
+        "The agent stopped with an error. Finished work is kept; try again from a fork.",
+        needs_owner=False,
+        text="refused",
+        on=_stay(_S.FAILED, "step_undone", "undo_failed"),
+    ),
+}
+
+TERMINAL: Final = frozenset(s for s, row in TABLE.items() if set(row.on.values()) == {s})
+LIVING: Final = frozenset(RunState) - TERMINAL
+NEEDS_OWNER: Final = frozenset(s for s, row in TABLE.items() if row.needs_owner)
+
+ASKS: Final[Mapping[str, str]] = {
+    # command → the event it causes where the table allows that event
+    "pause": "pause_requested",
+    "resume": "resumed",
+    "redirect": "redirected",
+    "answer": "answered",
+    "cancel": "cancel_requested",
+}
+OFFERED: Final[Mapping[RunState, frozenset[str]]] = {
+    # the commands a surface shows as possible: every button, key and help line reads this
+    state: frozenset(verb for verb, event in ASKS.items() if event in row.on)
+    for state, row in TABLE.items()
+}

@@ -1,0 +1,154 @@
+"""Every error a caller can meet. Classes split on what the caller can do about it.
+
+PullcordError
+├── InvalidInput           what was handed in cannot be used; correct it and call again
+│   ├── InvalidId          not the shape of an id
+│   ├── InvalidText        text that cannot be stored or shown
+│   └── Unstorable         a value that JSON cannot carry faithfully
+├── RunNotFound            no run has this id
+└── JournalError
+    ├── Conflict           another writer moved the run first: read it again, decide again
+    ├── Fenced             this owner has lost the run: abandon it, write nothing more
+    ├── ImpossibleEvent    the state table does not allow it: a bug in the caller
+    ├── StorageFailed      disk full, I/O error, locked out: not acknowledged, try again later
+    ├── StoreRefused       this file cannot serve as a store; the message says what to do
+    ├── FormatUnknown      written by a newer build: upgrade before touching this run
+    ├── ChainBroken        a record does not follow from the one before: keep the file as evidence
+    └── JournalClosed      used after it was closed
+
+A control that comes too late or is not allowed is not an error: it is an `Ack` that says so.
+"""
+
+
+class PullcordError(Exception):
+    """Base of every error this library raises on purpose."""
+
+
+class InvalidInput(PullcordError):
+    """What was handed in cannot be used. Nothing was changed."""
+
+
+class InvalidId(InvalidInput):
+    """Not the shape of an id. Nothing was looked up."""
+
+    def __init__(self, value: object, *, kind: str) -> None:
+        self.value, self.kind = value, kind
+        shown = repr(value)
+        super().__init__(
+            f"{shown if len(shown) <= 80 else shown[:77] + '...'} is not a {kind} id: "
+            "ids are 1 to 64 letters, digits, '-' and '_', and begin with a letter or digit. "
+            "Nothing was looked up."
+        )
+
+
+class InvalidText(InvalidInput):
+    """Text that cannot be stored faithfully or shown safely. Nothing was changed."""
+
+    def __init__(self, field: str, *, why: str) -> None:
+        self.field, self.why = field, why
+        super().__init__(f"The {field} cannot be used: {why}. Nothing was changed.")
+
+
+class Unstorable(InvalidInput):
+    """A value that JSON cannot carry faithfully. Nothing was written."""
+
+    def __init__(self, path: str, *, why: str) -> None:
+        self.path, self.why = path, why
+        super().__init__(f"The value at {path} cannot be stored: {why}. Nothing was written.")
+
+
+class RunNotFound(PullcordError):
+    """No run has this id."""
+
+    def __init__(self, run_id: str) -> None:
+        self.run_id = run_id
+        super().__init__(
+            f"There is no run {run_id} in this store. "
+            "Check that the store is the one the run was started in."
+        )
+
+
+class JournalError(PullcordError):
+    """The journal could not do what was asked. The message says what is true now."""
+
+
+class Conflict(JournalError):
+    """Another writer moved the run first. Nothing was written."""
+
+    def __init__(self, run_id: str, *, expected_seq: int, actual_seq: int) -> None:
+        self.run_id, self.expected_seq, self.actual_seq = run_id, expected_seq, actual_seq
+        super().__init__(
+            f"Run {run_id} moved on: its journal ends at {actual_seq}, not at {expected_seq}. "
+            "Nothing was written. Read the run again and decide again."
+        )
+
+
+class Fenced(JournalError):
+    """This owner has lost the run. Nothing was written, and it must write nothing more."""
+
+    def __init__(self, run_id: str, *, epoch: int | None, current_epoch: int, why: str) -> None:
+        self.run_id, self.epoch, self.current_epoch = run_id, epoch, current_epoch
+        held = "no epoch" if epoch is None else f"epoch {epoch}"
+        super().__init__(
+            f"Cannot write to run {run_id} with {held}: {why} (the run is at epoch "
+            f"{current_epoch}). Nothing was written. Abandon the run; whoever owns it goes on."
+        )
+
+
+class ImpossibleEvent(JournalError):
+    """An event that cannot follow from the run's state. Nothing was written."""
+
+    def __init__(self, run_id: str, *, event: str, why: str) -> None:
+        self.run_id, self.event, self.why = run_id, event, why
+        super().__init__(
+            f"'{event}' cannot happen to run {run_id}: {why}. Nothing was written. "
+            "Decide from the run as it is now (pullcord.core.run)."
+        )
+
+
+class StorageFailed(JournalError):
+    """The storage below did not take the write. Nothing in it is acknowledged."""
+
+    def __init__(self, what: str, *, path: str, why: str, instead: str) -> None:
+        self.path, self.why = path, why
+        super().__init__(
+            f"{what} {path} failed: {why}. It is not acknowledged; everything acknowledged "
+            f"before is safe. {instead}"
+        )
+
+
+class StoreRefused(JournalError):
+    """This path cannot serve as a store. The file was not changed."""
+
+    def __init__(self, path: str, *, why: str, instead: str) -> None:
+        self.path, self.why = path, why
+        super().__init__(f"Cannot use {path} as a store: {why}. It was not changed. {instead}")
+
+
+class FormatUnknown(JournalError):
+    """A record this build does not know. The run is not claimed or changed by this build."""
+
+    def __init__(self, what: str, *, found: str, known: str) -> None:
+        self.what, self.found, self.known = what, found, known
+        super().__init__(
+            f"{what} has {found}, and this build knows only {known}. A newer pullcord wrote it. "
+            "Nothing was changed. Upgrade pullcord here, or use the build that wrote it."
+        )
+
+
+class ChainBroken(JournalError):
+    """A record is missing, changed or out of place. Nothing was changed."""
+
+    def __init__(self, run_id: str, *, seq: int, why: str) -> None:
+        self.run_id, self.seq, self.why = run_id, seq, why
+        super().__init__(
+            f"The journal of run {run_id} is damaged at record {seq}: {why}. Nothing was changed. "
+            "Keep the file as evidence and restore the store from a copy."
+        )
+
+
+class JournalClosed(JournalError):
+    """The journal was closed. Nothing was written."""
+
+    def __init__(self) -> None:
+        super().__init__("This journal is closed. Nothing was written. Open it again.")

@@ -1,0 +1,1 @@
+"""Durability: an append-only record per run, and the one place where controls are decided."""

@@ -1,0 +1,53 @@
+"""The hash that ties each record to the one before it, per run.
+
+A record's hash covers its place, its time and the digest of its payload, not the payload itself:
+so a payload can be deleted later (retention) and the chain still verifies.
+"""
+
+from collections.abc import Iterable
+from hashlib import sha256
+from typing import Final, NamedTuple
+
+from pullcord.core.events import Record, decode_event
+from pullcord.errors import ChainBroken
+
+GENESIS: Final = b"\0" * 32
+
+
+class Row(NamedTuple):
+    """A record as it is stored. `payload` is None once retention has deleted it."""
+
+    seq: int
+    at_ms: int
+    epoch: int
+    payload: bytes | None
+    digest: bytes | None  # of the payload; a store may leave it out where the payload is inline
+    hash: bytes
+
+
+def link(before: bytes, run_id: str, seq: int, at_ms: int, epoch: int, digest: bytes) -> bytes:
+    """Return the hash of a record that follows the one whose hash is `before`."""
+    return sha256(
+        b"%b%b\0%d\0%d\0%d" % (before, digest, seq, at_ms, epoch) + run_id.encode()
+    ).digest()
+
+
+def opened(run_id: str, rows: Iterable[Row], *, seq: int, before: bytes) -> Iterable[Record]:
+    """Yield the records in `rows`, which must follow record `seq` with hash `before`.
+
+    Raises:
+        ChainBroken: one is missing, changed, swapped or deleted.
+        FormatUnknown: one is of a type this build does not know.
+    """
+    for row in rows:
+        seq += 1
+        if row.seq != seq:
+            raise ChainBroken(run_id, seq=seq, why=f"record {row.seq} stands in its place")
+        if row.payload is None:
+            raise ChainBroken(run_id, seq=seq, why="its payload is gone")
+        expected = link(before, run_id, seq, row.at_ms, row.epoch, sha256(row.payload).digest())
+        if expected != row.hash:
+            raise ChainBroken(run_id, seq=seq, why="its hash does not follow from the one before")
+        before = row.hash
+        event = decode_event(row.payload, run_id=run_id, seq=seq)
+        yield Record(run_id, seq, row.at_ms, row.epoch, event)

@@ -1,0 +1,165 @@
+"""The threads that touch a store: one that writes, a few that read. No cancellation reaches them.
+
+Callers that write at the same time share one commit. A caller that is cancelled while its write
+is under way gets its answer first; the cancellation is delivered at its next await. So nobody is
+ever told "cancelled" about something that was written.
+"""
+
+import asyncio
+import queue
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final, Generic, Protocol, TypeVar
+
+from pullcord.errors import JournalClosed, PullcordError
+from pullcord.journal.store import Store, Transaction, View
+
+T = TypeVar("T")
+_BATCH_MAX: Final = 256
+
+
+class Hands(Protocol):
+    """How work reaches a store from an event loop."""
+
+    async def write(self, job: Callable[[Transaction], T]) -> T: ...
+    async def read(self, job: Callable[[View], T]) -> T: ...
+    async def aclose(self) -> None: ...
+
+
+class ThreadHands:
+    """One writer thread with group commit, and a small pool of readers."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._jobs: queue.SimpleQueue[_Job[Any] | None] = queue.SimpleQueue()
+        self._closed = False
+        self._readers = ThreadPoolExecutor(2, "pullcord-reader")
+        self._writer = threading.Thread(target=self._work, name="pullcord-writer", daemon=True)
+        self._writer.start()
+
+    async def write(self, job: Callable[[Transaction], T]) -> T:
+        """Carry out `job` in a write transaction and return its result once that is durable."""
+        if self._closed:
+            raise JournalClosed
+        todo = _Job(job, asyncio.get_running_loop())
+        self._jobs.put(todo)
+        return await settled(todo.answer)
+
+    async def read(self, job: Callable[[View], T]) -> T:
+        if self._closed:
+            raise JournalClosed
+        return await asyncio.get_running_loop().run_in_executor(
+            self._readers, self._store.read, job
+        )
+
+    async def aclose(self) -> None:
+        """Finish what was handed in, then stop. Safe to call twice."""
+        if not self._closed:
+            self._closed = True
+            self._jobs.put(None)
+            await asyncio.get_running_loop().run_in_executor(self._readers, self._writer.join)
+            self._readers.shutdown(wait=False)
+
+    # --- the writer thread ---
+
+    def _work(self) -> None:
+        while (first := self._jobs.get()) is not None:
+            batch, is_last = self._gather(first)
+            self._carry_out(batch)
+            if is_last:
+                return
+
+    def _gather(self, first: "_Job[Any]") -> "tuple[list[_Job[Any]], bool]":
+        """Everything that has queued up meanwhile goes into the same commit."""
+        batch = [first]
+        while len(batch) < _BATCH_MAX and not self._jobs.empty():
+            job = self._jobs.get()
+            if job is None:
+                return batch, True
+            batch.append(job)
+        return batch, False
+
+    def _carry_out(self, batch: "Sequence[_Job[Any]]") -> None:
+        try:
+            self._store.write(batch[0].carry_out if len(batch) == 1 else _all_of(batch))
+        except BaseException as error:
+            # Not durable, or not known to be: nobody in this batch may be told otherwise,
+            # not even those whose refusal was decided on what the others had written.
+            for job in batch:
+                job.error = error
+        _answer(batch)
+        self._store.poke()
+
+
+class _Answer(asyncio.Future[T]):
+    """A future that no cancellation ends: see `settled`."""
+
+    def cancel(self, msg: object = None) -> bool:
+        return False
+
+
+class _Job(Generic[T]):
+    error: BaseException | None = None
+
+    def __init__(self, work: Callable[[Transaction], T], loop: asyncio.AbstractEventLoop) -> None:
+        self.loop = loop
+        self.answer: asyncio.Future[T] = _Answer(loop=loop)
+        self._work = work
+        self._result: list[T] = []
+
+    def carry_out(self, tx: Transaction) -> None:
+        self._result = [self._work(tx)]
+
+    def deliver(self) -> None:
+        if self.error is not None:
+            self.answer.set_exception(self.error)
+        else:
+            self.answer.set_result(self._result[0])
+
+
+def _all_of(batch: "Sequence[_Job[Any]]") -> Callable[[Transaction], None]:
+    """Every job of the batch in one transaction; one that is refused leaves no trace in it."""
+
+    def carry_out(tx: Transaction) -> None:
+        for job in batch:
+            try:
+                tx.attempt(lambda job=job: job.carry_out(tx))
+            except PullcordError as refusal:
+                job.error = refusal
+
+    return carry_out
+
+
+def _answer(batch: "Sequence[_Job[Any]]") -> None:
+    """One wake-up per event loop, however many callers it has in the batch."""
+    for loop in {job.loop for job in batch}:
+        mine = [job for job in batch if job.loop is loop]
+        try:
+            loop.call_soon_threadsafe(_deliver, mine)
+        except RuntimeError:
+            pass  # that loop is closed: nobody is left to be told
+
+
+def _deliver(batch: "Sequence[_Job[Any]]") -> None:
+    for job in batch:
+        job.deliver()
+
+
+async def settled(answer: asyncio.Future[T]) -> T:
+    """Return the answer, however often the caller is cancelled meanwhile.
+
+    A task that is cancelled while it awaits an `_Answer` is told so only when the answer is
+    there: asyncio then raises in place of the result, and here both are put right. One
+    cancellation is delivered at the caller's next await, with the task's count of requests
+    unchanged (asyncio.timeout() relies on it).
+    """
+    try:
+        return await answer
+    except asyncio.CancelledError:
+        if not answer.done():
+            raise  # the coroutine itself is being closed
+        if task := asyncio.current_task():
+            task.uncancel()
+            task.cancel()
+        return answer.result()

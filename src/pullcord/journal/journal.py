@@ -1,0 +1,280 @@
+"""The journal as the rest of the program sees it: domain verbs, awaited, durable on return."""
+
+import asyncio
+import os
+import threading
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from typing import Final, NamedTuple, TypeAlias
+
+from pullcord.core.commands import Command, check_command
+from pullcord.core.decide import Ack
+from pullcord.core.events import Created, QuestionAsked, Record, StepStarted
+from pullcord.core.run import Run
+from pullcord.core.states import RunState
+from pullcord.core.values import check_id
+from pullcord.errors import RunNotFound
+from pullcord.journal.chain import GENESIS, opened
+from pullcord.journal.clock import Clock, SystemClock
+from pullcord.journal.hands import Hands, ThreadHands
+from pullcord.journal.ledger import (
+    ALL,
+    Appended,
+    Change,
+    Claim,
+    Control,
+    Lease,
+    Ledger,
+    load,
+)
+from pullcord.journal.memory import MemoryStore
+from pullcord.journal.sqlite import SqliteStore
+from pullcord.journal.store import Head, LiveText, Store, View
+from pullcord.journal.watch import Watch
+
+
+class Cursor(NamedTuple):
+    """A place in a run's stream: after record `seq` and live text `pos`. Prints as an event id."""
+
+    seq: int = 0
+    pos: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.seq}.{self.pos}" if self.pos else str(self.seq)
+
+
+START: Final = Cursor()
+Item: TypeAlias = tuple[Cursor, Record | LiveText]
+
+
+class Journal:
+    """An append-only record per run, and what everyone agrees on. What may be relied upon:
+
+    - what a call returned from survives `kill -9` and a power cut;
+    - the changes of one `append` are all there or none of them is, also across runs;
+    - of two writers from the same `expected_seq` one is refused, and so is any earlier owner;
+    - a command is decided on the run as it is at that instant, and its `Ack` names the winner;
+    - a cancelled caller's write is finished first: the outcome is never in doubt in this process.
+    """
+
+    def __init__(
+        self, store: Store, *, clock: Clock | None = None, hands: Hands | None = None
+    ) -> None:
+        self._store = store
+        self._clock = clock or SystemClock()
+        self._ledger = Ledger(self._clock)
+        self._hands = hands or ThreadHands(store)
+        self._watch: Watch | None = None
+        self._watch_lock = threading.Lock()
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str], *, clock: Clock | None = None) -> "Journal":
+        """Open the SQLite store at `path`, made if there is none. `":memory:"` keeps nothing.
+
+        Raises:
+            StoreRefused: the path cannot serve as a store; the message says what to do.
+            FormatUnknown: a newer pullcord wrote it.
+        """
+        is_memory = os.fspath(path) == ":memory:"
+        return cls(MemoryStore() if is_memory else SqliteStore(path), clock=clock)
+
+    async def __aenter__(self) -> "Journal":
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Finish what was handed in and let go of the store. Safe to call twice."""
+        await self._hands.aclose()
+        with self._watch_lock:
+            if self._watch:
+                self._watch.close()
+        self._store.close()
+
+    # --- write ---
+
+    async def append(self, *changes: Change) -> list[Appended | Ack]:
+        """Carry out every change in one transaction and return what became of each, in order.
+
+        Raises:
+            Conflict: a run does not end at the `expected_seq` given for it.
+            Fenced: the epoch is not the run's present one.
+            ImpossibleEvent: the state table does not allow it.
+            RunNotFound: no such run, and the change does not create it.
+        """
+        for change in changes:
+            _check(change)
+        return await self._hands.write(lambda tx: self._ledger.write(tx, changes))
+
+    async def command(self, run_id: str, command: Command) -> Ack:
+        """Decide a control and return its answer, durable. A refusal is an answer, not an error.
+
+        Raises:
+            RunNotFound, InvalidInput: there is nothing to decide.
+        """
+        check_id(run_id)
+        check_command(command)
+        return await self._hands.write(lambda tx: self._ledger.command(tx, run_id, command))
+
+    async def acquire(
+        self, run_id: str, *, owner: str, ttl_s: float, held: Lease | None = None
+    ) -> Claim | None:
+        """Take a run that needs an owner and has none, or whose lease has lapsed. Else None."""
+        check_id(run_id)
+        check_id(owner, kind="owner")
+        return await self._hands.write(
+            lambda tx: self._ledger.acquire(tx, run_id, owner=owner, ttl_s=ttl_s, held=held)
+        )
+
+    async def renew(self, lease: Lease, *, ttl_s: float) -> None:
+        """Hold a run for `ttl_s` from now.
+
+        Raises:
+            Fenced: another has it. Abandon the run.
+        """
+        await self._hands.write(lambda tx: self._ledger.renew(tx, lease, ttl_s=ttl_s))
+
+    async def release(self, lease: Lease) -> None:
+        """Give a run back. Does nothing if it is lost already."""
+        await self._hands.write(lambda tx: self._ledger.release(tx, lease))
+
+    async def say(self, lease: Lease, part: str, text: str, *, offset: int) -> str:
+        """Add live text to a part: `shown`, `held` (the run is pausing) or `refused`.
+
+        Returns when it is durable: text is shown only after that. The part's end is a record.
+        """
+        check_id(part, kind="part")
+        return await self._hands.write(
+            lambda tx: self._ledger.say(tx, lease, part, offset=offset, text=text)
+        )
+
+    # --- read ---
+
+    async def load(self, run_id: str) -> Run:
+        """Return the run as its records make it."""
+        return await self._hands.read(lambda view: load(view, _head(view, run_id)))
+
+    async def head(self, run_id: str) -> Head:
+        """Return the end of the run's journal and who holds it."""
+        return await self._hands.read(lambda view: _head(view, run_id))
+
+    async def read(self, run_id: str, *, after_seq: int = 0, limit: int = ALL) -> list[Record]:
+        """Return the run's records after `after_seq`, each checked against the one before."""
+        return await self._hands.read(lambda view: _records(view, run_id, after_seq, limit))
+
+    def read_now(self, run_id: str, *, after_seq: int = 0) -> list[Record]:
+        """`read` for a thread that has no event loop, such as the one that hears controls."""
+        return self._store.read(lambda view: _records(view, run_id, after_seq, ALL))
+
+    async def runs(
+        self,
+        *,
+        states: Iterable[RunState] = RunState,
+        thread: str | None = None,
+        before: str | None = None,
+        limit: int = 50,
+    ) -> list[Head]:
+        """Return the newest runs in these states; page on with `before`, a run id."""
+        wanted = tuple(states)
+        return await self._hands.read(
+            lambda view: view.heads(states=wanted, thread=thread, before=before, limit=limit)
+        )
+
+    async def claimable(self, *, agents: Iterable[str], limit: int = 50) -> list[str]:
+        """Return runs of these agents that need an owner and have none, oldest first."""
+        known, now = tuple(agents), self._clock.boot_time()
+        return await self._hands.read(
+            lambda view: view.claimable(boot=now.boot, now_s=now.seconds, agents=known, limit=limit)
+        )
+
+    async def blob(self, digest: str) -> bytes | None:
+        """Return what was stored under this SHA-256 (in hex), or None."""
+        return await self._hands.read(lambda view: view.blob(bytes.fromhex(digest)))
+
+    # --- hear ---
+
+    def watch(self, on_change: Callable[[frozenset[str]], None]) -> Callable[[], None]:
+        """Call `on_change(run_ids)` soon after any commit, by any process. Return what ends it.
+
+        It is called from one thread of the journal's own, without an event loop: a blocked loop
+        does not delay it. It must be quick; what it raises is logged and goes no further.
+        """
+        with self._watch_lock:
+            if self._watch is None:
+                self._watch = Watch(self._store)
+        return self._watch.add(on_change)
+
+    async def subscribe(self, run_id: str, *, after: Cursor = START) -> AsyncGenerator[Item]:
+        """Yield everything in the run after `after`, then what happens, for ever. No gap, no
+        duplicate, in order. Live text comes before the record that ends its part."""
+        loop, changed = asyncio.get_running_loop(), asyncio.Event()
+
+        def on_change(runs: frozenset[str]) -> None:
+            if run_id in runs:
+                loop.call_soon_threadsafe(changed.set)
+
+        stop = self.watch(on_change)
+        try:
+            while True:
+                changed.clear()
+                items = await self._hands.read(lambda view, at=after: _stream(view, run_id, at))
+                for after, item in items:
+                    yield after, item
+                if not items:
+                    await changed.wait()
+        finally:
+            stop()
+
+
+def _check(change: Change) -> None:
+    check_id(change.run_id)
+    if isinstance(change, Control):
+        check_command(change.command)
+        return
+    for event in change.events:
+        match event:
+            case Created(agent=agent, thread=thread):
+                check_id(agent, kind="agent")
+                check_id(thread, kind="thread")
+            case StepStarted(step=step):
+                check_id(step, kind="step")
+            case QuestionAsked(question=question):
+                check_id(question, kind="question")
+            case _:
+                pass
+
+
+def _head(view: View, run_id: str) -> Head:
+    if head := view.head(check_id(run_id)):
+        return head
+    raise RunNotFound(run_id)
+
+
+def _records(view: View, run_id: str, after_seq: int, limit: int) -> list[Record]:
+    _head(view, run_id)
+    before = GENESIS
+    if after_seq > 0:
+        last = view.rows(run_id, after_seq=after_seq - 1, limit=1)
+        if not last:
+            return []
+        before = last[0].hash
+    rows = view.rows(run_id, after_seq=max(after_seq, 0), limit=limit)
+    return list(opened(run_id, rows, seq=max(after_seq, 0), before=before))
+
+
+def _stream(view: View, run_id: str, after: Cursor) -> Sequence[Item]:
+    """Records and live text after a place, merged in the order they happened."""
+    records = _records(view, run_id, after.seq, ALL)
+    texts = view.live(run_id, after_pos=after.pos)
+    merged: list[Item] = []
+    seq, pos = after
+    for item in sorted(
+        [*records, *texts],
+        key=lambda i: (i.seq, 0, 0) if isinstance(i, Record) else (i.after_seq, 1, i.pos),
+    ):
+        if isinstance(item, Record):
+            seq = item.seq
+        else:
+            pos = item.pos
+        merged.append((Cursor(seq, pos), item))
+    return merged

@@ -1,0 +1,358 @@
+"""The rules of the journal, written once and carried out inside a store's write transaction.
+
+Here, and nowhere else, it is decided what is appended: compare-and-set on the last number, the
+owner's epoch, the state table (through `evolve`), controls, leases, and what text is accepted.
+A `Ledger` is used by one thread at a time; its cache is checked against the store, never trusted.
+"""
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from hashlib import sha256
+from typing import Final, TypeAlias
+
+import msgspec
+
+from pullcord.core.commands import Command
+from pullcord.core.decide import Ack, decide
+from pullcord.core.events import (
+    Claimed,
+    Created,
+    Event,
+    Record,
+    TextEnded,
+    encode_event,
+)
+from pullcord.core.run import SNAPSHOT_FORMAT, Run, evolve
+from pullcord.core.states import NEEDS_OWNER, TABLE, TERMINAL
+from pullcord.errors import ChainBroken, Conflict, Fenced, ImpossibleEvent, RunNotFound
+from pullcord.journal.chain import GENESIS, Row, link, opened
+from pullcord.journal.clock import BootTime, Clock
+from pullcord.journal.store import Head, Snapshot, StoredAck, Transaction, View
+
+SNAPSHOT_EVERY: Final = 200
+ALL: Final = 2**62
+_CACHED_RUNS: Final = 512
+
+
+class Append(msgspec.Struct, frozen=True, kw_only=True):
+    """Events for one run, to follow record `expected_seq`.
+
+    `epoch` is the writer's licence; only a run's creation (`expected_seq=0`) needs none.
+    `release` gives the run back in the same transaction.
+    """
+
+    run_id: str
+    events: Sequence[Event]
+    expected_seq: int
+    epoch: int | None = None
+    blobs: Sequence[bytes] = ()
+    release: bool = False
+
+
+class Control(msgspec.Struct, frozen=True):
+    """A command for one run, decided inside the same transaction."""
+
+    run_id: str
+    command: Command
+
+
+Change: TypeAlias = Append | Control
+
+
+class Appended(msgspec.Struct, frozen=True):
+    """Where a run's journal ends now."""
+
+    run_id: str
+    seq: int
+
+
+class Lease(msgspec.Struct, frozen=True):
+    """The right to write to a run, until it lapses or another takes over. Not a promise of time:
+    the epoch is checked inside every append."""
+
+    run_id: str
+    owner: str
+    epoch: int
+
+
+class Claim(msgspec.Struct, frozen=True):
+    """A run just taken: the lease, and the run as it is."""
+
+    lease: Lease
+    run: Run
+
+
+class Ledger:
+    """Carries out the domain verbs on transactions of one store."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._cache: OrderedDict[str, tuple[Run, bytes]] = OrderedDict()
+
+    # --- append, command ------------------------------------------------------------------------
+
+    def write(self, tx: Transaction, changes: Sequence[Change]) -> list[Appended | Ack]:
+        """Carry out all changes, in order, or none: an append that is refused raises."""
+        return [
+            self.append(tx, change)
+            if isinstance(change, Append)
+            else self.command(tx, change.run_id, change.command)
+            for change in changes
+        ]
+
+    def append(self, tx: Transaction, change: Append) -> Appended:
+        """Add an owner's events, or create the run."""
+        head = tx.head(change.run_id)
+        if head is None:
+            head = self._newborn(change)
+        else:
+            _licensed(head, change.epoch)
+        if change.expected_seq != head.seq:
+            raise Conflict(change.run_id, expected_seq=change.expected_seq, actual_seq=head.seq)
+        for data in change.blobs:
+            tx.put_blob(sha256(data).digest(), data)
+        after = self._extend(tx, head, change.events, epoch=change.epoch or 0)
+        if change.release:
+            tx.put_head(msgspec.structs.replace(after, owner=""))
+        return Appended(change.run_id, after.seq)
+
+    def command(self, tx: Transaction, run_id: str, command: Command) -> Ack:
+        """Decide a control on the run as it is at this instant, and record it."""
+        head = _existing(tx, run_id)
+        digest = _body(command)
+        if command.key is not None and (stored := tx.ack(run_id, command.key)):
+            if stored.digest == digest:
+                return msgspec.json.decode(stored.ack, type=Ack)
+            return _key_reused(head, command)
+        decision = decide(self._at(tx, head), command)
+        seq, state = decision.seq, head.state
+        if decision.events:
+            seq = head.seq + 1
+            state = self._extend(tx, head, decision.events, epoch=0).state
+        ack = Ack(
+            verdict=decision.verdict,
+            seq=seq,
+            state=state,
+            reason=decision.reason,
+            message=decision.message,
+        )
+        if command.key is not None:
+            tx.put_ack(run_id, command.key, StoredAck(digest, msgspec.json.encode(ack)))
+        return ack
+
+    def _extend(self, tx: Transaction, head: Head, events: Sequence[Event], *, epoch: int) -> Head:
+        """Write `events` behind `head`. The state table has the last word."""
+        run = self._at(tx, head)
+        at_ms = max(self._clock.wall_ms(), head.updated_at_ms)  # the order shown is the order kept
+        seq, before = head.seq, head.hash
+        rows: list[Row] = []
+        self._cache.pop(head.run_id, None)  # the draft below is ours alone until it is complete
+        for event in events:
+            seq += 1
+            evolve(run, Record(head.run_id, seq, at_ms, epoch, event))
+            if isinstance(event, TextEnded):
+                _replace_live(tx, head.run_id, event)
+            payload = encode_event(event)
+            digest = sha256(payload).digest()
+            before = link(before, head.run_id, seq, at_ms, epoch, digest)
+            rows.append(Row(seq, at_ms, epoch, payload, digest, before))
+        after = msgspec.structs.replace(
+            head, state=run.state, seq=seq, hash=before, updated_at_ms=at_ms, epoch=run.epoch
+        )
+        is_due = seq - head.snapshot_seq >= SNAPSHOT_EVERY
+        if is_due:
+            after = msgspec.structs.replace(after, snapshot_seq=seq)
+        tx.put_head(after)
+        tx.add_rows(head.run_id, rows)
+        if is_due:
+            tx.put_snapshot(head.run_id, _snapshot(run, before))
+        self._remember(run, before)
+        return after
+
+    def _newborn(self, change: Append) -> Head:
+        first = change.events[0] if change.events else None
+        if change.expected_seq != 0 or not isinstance(first, Created):
+            raise RunNotFound(change.run_id)
+        return Head(
+            run_id=change.run_id,
+            agent=first.agent,
+            thread=first.thread,
+            parent=first.parent,
+            created_at_ms=self._clock.wall_ms(),
+            state=Run(change.run_id).state,
+            seq=0,
+            hash=GENESIS,
+            updated_at_ms=0,
+        )
+
+    # --- leases -----------------------------------------------------------------------------------
+
+    def acquire(
+        self, tx: Transaction, run_id: str, *, owner: str, ttl_s: float, held: Lease | None = None
+    ) -> Claim | None:
+        """Take a run that needs an owner and has none. None if it is not to be had.
+
+        Being asked to drive a run confers nothing: a live lease is respected, unless it is the
+        caller's own (`held`), as when its parked run has been resumed.
+        """
+        head = _existing(tx, run_id)
+        now = self._clock.boot_time()
+        mine = held is not None and held.epoch == head.epoch and head.owner == held.owner
+        if head.state not in NEEDS_OWNER or (is_held(head, now) and not mine):
+            return None
+        lease = Lease(run_id, owner, head.epoch + 1)
+        after = self._extend(tx, head, [Claimed(owner=owner, epoch=lease.epoch)], epoch=lease.epoch)
+        tx.put_head(_leased(after, owner, now, ttl_s))
+        return Claim(lease, self._at(tx, after).copy())
+
+    def renew(self, tx: Transaction, lease: Lease, *, ttl_s: float) -> None:
+        """Hold on for longer. A lease that lapsed unnoticed may be renewed; a lost one may not."""
+        head = _existing(tx, lease.run_id)
+        _licensed(head, lease.epoch)
+        tx.put_head(_leased(head, lease.owner, self._clock.boot_time(), ttl_s))
+
+    def release(self, tx: Transaction, lease: Lease) -> None:
+        """Let go. Nothing happens if another has taken over meanwhile."""
+        head = _existing(tx, lease.run_id)
+        if head.epoch == lease.epoch and head.owner:
+            tx.put_head(msgspec.structs.replace(head, owner=""))
+
+    # --- live text --------------------------------------------------------------------------------
+
+    def say(self, tx: Transaction, lease: Lease, part: str, *, offset: int, text: str) -> str:
+        """Add text to a part that has not ended: `shown`, `held` while pausing, or `refused`.
+
+        Text is refused from the record of a cancel on: what was not accepted was never said.
+        """
+        head = _existing(tx, lease.run_id)
+        _licensed(head, lease.epoch)
+        fate = TABLE[head.state].text
+        if fate == "refused":
+            return fate
+        if part in self._at(tx, head).texts:
+            raise ImpossibleEvent(lease.run_id, event="text", why=f"part {part} has ended")
+        end = tx.live_end(lease.run_id, part)
+        if offset != end:
+            why = f"part {part} ends at {end}, and this text begins at {offset}"
+            raise ImpossibleEvent(lease.run_id, event="text", why=why)
+        tx.add_live(lease.run_id, part, offset=offset, text=text, after_seq=head.seq)
+        return fate
+
+    # --- the run behind a head --------------------------------------------------------------------
+
+    def _at(self, tx: Transaction, head: Head) -> Run:
+        """The run at `head`: the cached draft, brought up to date, or folded from the store."""
+        run, digest = self._cache.pop(head.run_id, (None, b""))
+        if run is not None and run.seq <= head.seq:
+            try:
+                run = _fold(tx, head, run, digest)
+            except (ChainBroken, ImpossibleEvent):
+                run = None  # the draft was of a transaction that never committed
+        else:
+            run = None
+        run = run or load(tx, head)
+        self._remember(run, head.hash)
+        return run
+
+    def _remember(self, run: Run, digest: bytes) -> None:
+        if run.state in TERMINAL:
+            return
+        self._cache[run.id] = (run, digest)
+        if len(self._cache) > _CACHED_RUNS:
+            self._cache.popitem(last=False)
+
+
+def load(view: View, head: Head) -> Run:
+    """Return the run at `head`, from its snapshot where that is sound, else from its first record.
+
+    Raises:
+        ChainBroken: the records contradict themselves.
+        FormatUnknown: a newer build wrote to this run.
+    """
+    if head.snapshot_seq and (kept := view.snapshot(head.run_id)):
+        try:
+            return _fold(view, head, _restore(head.run_id, kept), kept.hash)
+        except (ChainBroken, ImpossibleEvent, msgspec.DecodeError):
+            pass  # a cache: if it does not fit the records, only the records count
+    return _fold(view, head, Run(head.run_id), GENESIS)
+
+
+def is_held(head: Head, now: BootTime) -> bool:
+    """Whether a live lease stands on the run. Boot time only: no wall clock can end it early."""
+    return bool(head.owner) and head.lease_boot == now.boot and head.lease_until_s > now.seconds
+
+
+def _fold(view: View, head: Head, run: Run, digest: bytes) -> Run:
+    if run.seq < head.seq:
+        rows = view.rows(head.run_id, after_seq=run.seq, limit=head.seq - run.seq)
+        for record in opened(head.run_id, rows, seq=run.seq, before=digest):
+            evolve(run, record)
+        digest = rows[-1].hash if rows else digest
+    if run.seq != head.seq or digest != head.hash:
+        why = f"it ends at {run.seq}, and the index says {head.seq} with another hash"
+        raise ChainBroken(head.run_id, seq=run.seq, why=why)
+    return run
+
+
+def _snapshot(run: Run, digest: bytes) -> Snapshot:
+    data = msgspec.msgpack.encode(run)
+    return Snapshot(run.seq, digest, SNAPSHOT_FORMAT, sha256(data).digest() + data)
+
+
+def _restore(run_id: str, kept: Snapshot) -> Run:
+    seal, data = kept.data[:32], kept.data[32:]
+    if kept.format != SNAPSHOT_FORMAT or sha256(data).digest() != seal:
+        raise ChainBroken(run_id, seq=kept.seq, why="its snapshot is of another format or damaged")
+    run = msgspec.msgpack.decode(data, type=Run)
+    if run.id != run_id or run.seq != kept.seq:
+        raise ChainBroken(run_id, seq=kept.seq, why="its snapshot is of another record")
+    return run
+
+
+def _existing(tx: View, run_id: str) -> Head:
+    if head := tx.head(run_id):
+        return head
+    raise RunNotFound(run_id)
+
+
+def _licensed(head: Head, epoch: int | None) -> None:
+    """Refuse whoever is not the present owner. Asked inside the transaction, by every write."""
+    if epoch is None:
+        why = "only its owner may append; controls go through command()"
+    elif epoch != head.epoch:
+        why = "another process has taken it over"
+    elif not head.owner:
+        why = "its owner has given it back"
+    else:
+        return
+    raise Fenced(head.run_id, epoch=epoch, current_epoch=head.epoch, why=why)
+
+
+def _leased(head: Head, owner: str, now: BootTime, ttl_s: float) -> Head:
+    return msgspec.structs.replace(
+        head, owner=owner, lease_boot=now.boot, lease_until_s=now.seconds + ttl_s
+    )
+
+
+def _body(command: Command) -> bytes:
+    return sha256(msgspec.json.encode(msgspec.structs.replace(command, key=None))).digest()
+
+
+def _key_reused(head: Head, command: Command) -> Ack:
+    return Ack(
+        verdict="rejected",
+        seq=head.seq,
+        state=head.state,
+        reason="key_reused",
+        message=f"Cannot {command.verb} run {head.run_id}: the idempotency key {command.key!r} was "
+        "used before for something else. Nothing was changed. Send it with a new key.",
+    )
+
+
+def _replace_live(tx: Transaction, run_id: str, event: TextEnded) -> None:
+    """The record takes over from the live rows, and must hold all that was shown."""
+    shown = "".join(live.text for live in tx.live(run_id, after_pos=0) if live.part == event.part)
+    if not event.text.startswith(shown):
+        why = f"part {event.part} would lose text that was already shown"
+        raise ImpossibleEvent(run_id, event="text_ended", why=why)
+    tx.drop_live(run_id, event.part)

@@ -1,0 +1,179 @@
+"""A store in memory: for tests, examples and runs that need not outlive the process."""
+
+import threading
+from collections.abc import Callable, Iterable, MutableMapping, Sequence
+from typing import TypeVar
+
+from pullcord.core.states import NEEDS_OWNER, RunState
+from pullcord.journal.chain import Row
+from pullcord.journal.store import Head, LiveText, Snapshot, StoredAck, Transaction, View
+
+T = TypeVar("T")
+_K = TypeVar("_K")
+_V = TypeVar("_V")
+
+
+class MemoryStore:
+    """Plain dictionaries under one lock; a transaction that fails takes its changes back."""
+
+    name = "memory"
+
+    def __init__(self) -> None:
+        self._tables = _Tables()
+        self._turn = threading.RLock()
+        self._listeners: list[_Listener] = []
+
+    def write(self, job: Callable[[Transaction], T]) -> T:
+        with self._turn:
+            result = self._tables.attempt(lambda: job(self._tables))
+            self._tables.commit()
+            return result
+
+    def read(self, job: Callable[[View], T]) -> T:
+        with self._turn:
+            return job(self._tables)
+
+    def listen(self) -> "_Listener":
+        listener = _Listener(self._listeners)
+        self._listeners.append(listener)
+        return listener
+
+    def poke(self) -> None:
+        for listener in list(self._listeners):
+            listener.wake()
+
+    def close(self) -> None:
+        self.poke()
+
+
+class _Listener:
+    def __init__(self, among: "list[_Listener]") -> None:
+        self._poked = threading.Event()
+        self._among = among
+
+    def wait(self, timeout_s: float) -> bool:
+        heard = self._poked.wait(timeout_s)
+        self._poked.clear()
+        return heard
+
+    def wake(self) -> None:
+        self._poked.set()
+
+    def close(self) -> None:
+        if self in self._among:
+            self._among.remove(self)
+
+
+class _Tables:
+    def __init__(self) -> None:
+        self._undo: list[Callable[[], object]] = []
+        self._heads: dict[str, Head] = {}
+        self._rows: dict[str, list[Row]] = {}
+        self._snapshots: dict[str, Snapshot] = {}
+        self._acks: dict[tuple[str, str], StoredAck] = {}
+        self._blobs: dict[bytes, bytes] = {}
+        self._live: dict[str, tuple[LiveText, ...]] = {}
+        self._log: list[str] = []  # the run of each record, in commit order
+        self._texts = 0
+
+    def commit(self) -> None:
+        self._undo.clear()
+
+    def attempt(self, job: Callable[[], T]) -> T:
+        mark = len(self._undo)
+        try:
+            return job()
+        except BaseException:
+            while len(self._undo) > mark:
+                self._undo.pop()()
+            raise
+
+    def _put(self, table: MutableMapping[_K, _V], key: _K, value: _V) -> None:
+        if key in table:
+            before = table[key]
+            self._undo.append(lambda: table.__setitem__(key, before))
+        else:
+            self._undo.append(lambda: table.pop(key))
+        table[key] = value
+
+    # --- View ---
+
+    def head(self, run_id: str) -> Head | None:
+        return self._heads.get(run_id)
+
+    def heads(
+        self, *, states: Iterable[RunState], thread: str | None, before: str | None, limit: int
+    ) -> list[Head]:
+        wanted = frozenset(states)
+        runs = list(self._heads)
+        older = runs[: runs.index(before)] if before in self._heads else runs
+        found = (self._heads[run] for run in reversed(older))
+        matching = (h for h in found if h.state in wanted and thread in (None, h.thread))
+        return [head for head, _ in zip(matching, range(limit), strict=False)]
+
+    def claimable(self, *, boot: str, now_s: float, agents: Iterable[str], limit: int) -> list[str]:
+        known = frozenset(agents)
+        return [
+            head.run_id
+            for head in self._heads.values()
+            if head.state in NEEDS_OWNER
+            and head.agent in known
+            and (not head.owner or head.lease_boot != boot or head.lease_until_s <= now_s)
+        ][:limit]
+
+    def rows(self, run_id: str, *, after_seq: int, limit: int) -> list[Row]:
+        return self._rows.get(run_id, [])[after_seq : after_seq + limit]
+
+    def snapshot(self, run_id: str) -> Snapshot | None:
+        return self._snapshots.get(run_id)
+
+    def ack(self, run_id: str, key: str) -> StoredAck | None:
+        return self._acks.get((run_id, key))
+
+    def blob(self, digest: bytes) -> bytes | None:
+        return self._blobs.get(digest)
+
+    def live(self, run_id: str, *, after_pos: int) -> list[LiveText]:
+        return [text for text in self._live.get(run_id, ()) if text.pos > after_pos]
+
+    def live_end(self, run_id: str, part: str) -> int:
+        return sum(len(text.text) for text in self._live.get(run_id, ()) if text.part == part)
+
+    def position(self) -> tuple[int, int]:
+        return len(self._log), self._texts
+
+    def changed(self, since: tuple[int, int]) -> tuple[tuple[int, int], set[str]]:
+        runs = set(self._log[since[0] :])
+        runs |= {r for r, texts in self._live.items() if texts and texts[-1].pos > since[1]}
+        return self.position(), runs
+
+    # --- Transaction ---
+
+    def put_head(self, head: Head) -> None:
+        self._put(self._heads, head.run_id, head)
+
+    def add_rows(self, run_id: str, rows: Sequence[Row]) -> None:
+        mine = self._rows.setdefault(run_id, [])
+        length, log_length = len(mine), len(self._log)
+        self._undo.append(lambda: mine.__delitem__(slice(length, None)))
+        self._undo.append(lambda: self._log.__delitem__(slice(log_length, None)))
+        mine.extend(rows)
+        self._log.extend(run_id for _ in rows)
+
+    def put_snapshot(self, run_id: str, snapshot: Snapshot) -> None:
+        self._put(self._snapshots, run_id, snapshot)
+
+    def put_ack(self, run_id: str, key: str, stored: StoredAck) -> None:
+        self._put(self._acks, (run_id, key), stored)
+
+    def put_blob(self, digest: bytes, data: bytes) -> None:
+        self._put(self._blobs, digest, data)
+
+    def add_live(self, run_id: str, part: str, *, offset: int, text: str, after_seq: int) -> None:
+        self._texts += 1  # not taken back: positions need not be dense, only growing
+        new = LiveText(self._texts, part, offset, text, after_seq)
+        self._put(self._live, run_id, (*self._live.get(run_id, ()), new))
+
+    def drop_live(self, run_id: str, part: str) -> None:
+        kept = tuple(text for text in self._live.get(run_id, ()) if text.part != part)
+        self._put(self._live, run_id, kept)

@@ -1,0 +1,158 @@
+"""What a storage backend has to be: transactions over a few plain rows. It decides nothing.
+
+Every rule — compare-and-set, epochs, controls, leases, the hash chain — lives once, in `ledger`,
+and runs inside the transactions a store provides. `pullcord.testing.journal_contract` checks one.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final, NamedTuple, Protocol, TypeVar
+
+import msgspec
+
+from pullcord.core.states import RunState
+from pullcord.journal.chain import Row
+
+T = TypeVar("T")
+INLINE_MAX_BYTES: Final = 16 * 1024
+
+
+class Head(msgspec.Struct, frozen=True):
+    """The end of a run's journal, and who holds it. One row per run."""
+
+    run_id: str
+    agent: str
+    thread: str
+    parent: str | None
+    created_at_ms: int
+    state: RunState
+    seq: int
+    hash: bytes
+    updated_at_ms: int
+    epoch: int = 0
+    owner: str = ""  # empty: nobody holds it
+    lease_boot: str = ""
+    lease_until_s: float = 0.0
+    snapshot_seq: int = 0
+
+
+class LiveText(NamedTuple):
+    """Text shown before its part has ended. `pos` only ever grows; `after_seq` places it."""
+
+    pos: int
+    part: str
+    offset: int
+    text: str
+    after_seq: int
+
+
+class StoredAck(NamedTuple):
+    """The answer once given under an idempotency key, and the digest of what was asked."""
+
+    digest: bytes
+    ack: bytes
+
+
+class Snapshot(NamedTuple):
+    """A cache: the run folded up to `seq`. Worth nothing unless `hash` is that record's hash."""
+
+    seq: int
+    hash: bytes
+    format: int
+    data: bytes
+
+
+class View(Protocol):
+    """A consistent look at the store."""
+
+    def head(self, run_id: str) -> Head | None: ...
+    def heads(
+        self, *, states: Iterable[RunState], thread: str | None, before: str | None, limit: int
+    ) -> list[Head]:
+        """Newest first, made before the run `before`. Cheap, whatever the number of runs."""
+        ...
+
+    def claimable(self, *, boot: str, now_s: float, agents: Iterable[str], limit: int) -> list[str]:
+        """Runs of these agents that need an owner and whose lease is free or has lapsed."""
+        ...
+
+    def rows(self, run_id: str, *, after_seq: int, limit: int) -> list[Row]: ...
+    def snapshot(self, run_id: str) -> Snapshot | None: ...
+    def ack(self, run_id: str, key: str) -> StoredAck | None: ...
+    def blob(self, digest: bytes) -> bytes | None: ...
+    def live(self, run_id: str, *, after_pos: int) -> list[LiveText]: ...
+    def live_end(self, run_id: str, part: str) -> int:
+        """How many characters of this part are kept as live text."""
+        ...
+
+    def position(self) -> tuple[int, int]:
+        """Where the store ends now: a mark for `changed`."""
+        ...
+
+    def changed(self, since: tuple[int, int]) -> tuple[tuple[int, int], set[str]]:
+        """The runs with new records or text since that mark, and the mark now."""
+        ...
+
+
+class Transaction(View, Protocol):
+    """A look at the store that can change it. All of it commits, or none of it."""
+
+    def put_head(self, head: Head) -> None: ...
+    def add_rows(self, run_id: str, rows: Sequence[Row]) -> None:
+        """Payloads over `INLINE_MAX_BYTES` are kept once, by digest, in the same transaction."""
+        ...
+
+    def put_snapshot(self, run_id: str, snapshot: Snapshot) -> None: ...
+    def put_ack(self, run_id: str, key: str, stored: StoredAck) -> None: ...
+    def put_blob(self, digest: bytes, data: bytes) -> None: ...
+    def add_live(
+        self, run_id: str, part: str, *, offset: int, text: str, after_seq: int
+    ) -> None: ...
+    def drop_live(self, run_id: str, part: str) -> None: ...
+    def attempt(self, job: Callable[[], T]) -> T:
+        """Carry out a part of the transaction that is undone alone if it raises."""
+        ...
+
+
+class Listener(Protocol):
+    """Hears that the store has changed, in this process or another. Used by one thread."""
+
+    def wait(self, timeout_s: float) -> bool:
+        """Return True soon after a commit by anybody; False after `timeout_s` without one."""
+        ...
+
+    def wake(self) -> None:
+        """Make `wait` return now. Callable from any thread."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class Store(Protocol):
+    """A backend. Every method is synchronous and may be called from any thread.
+
+    Raises (from each of them):
+        StorageFailed: the storage below did not do it; nothing of the transaction is kept.
+    """
+
+    @property
+    def name(self) -> str:
+        """How people know it: a path, a database name."""
+        ...
+
+    def write(self, job: Callable[[Transaction], T]) -> T:
+        """Carry out `job` alone in the store and return its result once that is durable.
+
+        If `job` raises, nothing of it is kept.
+        """
+        ...
+
+    def read(self, job: Callable[[View], T]) -> T:
+        """Carry out `job` on a consistent look at the store, while others write."""
+        ...
+
+    def listen(self) -> Listener: ...
+    def poke(self) -> None:
+        """Tell every listener, in every process, that there is something to read."""
+        ...
+
+    def close(self) -> None: ...
