@@ -10,7 +10,7 @@ import queue
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Final, Generic, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar, cast
 
 from pullcord.errors import JournalClosed, PullcordError
 from pullcord.journal.store import Store, Transaction, View
@@ -44,7 +44,7 @@ class ThreadHands:
             raise JournalClosed
         todo = _Job(job, asyncio.get_running_loop())
         self._jobs.put(todo)
-        return await settled(todo.answer)
+        return await settled(todo)
 
     async def read(self, job: Callable[[View], T]) -> T:
         if self._closed:
@@ -88,34 +88,30 @@ class ThreadHands:
             # not even those whose refusal was decided on what the others had written.
             for job in batch:
                 job.error = error
+        self._store.poke()  # before the answers: afterwards it would contend with their readers
         _answer(batch)
-        self._store.poke()
 
 
-class _Answer(asyncio.Future[T]):
-    """A future that no cancellation ends: see `settled`."""
+class _Job(asyncio.Future[T]):
+    """A piece of work and the future of its answer, which no cancellation ends: see `settled`."""
+
+    def __init__(self, work: Callable[[Transaction], T], loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__(loop=loop)
+        self.work = work
+        self.answer: T | None = None
+        self.error: BaseException | None = None
 
     def cancel(self, msg: object = None) -> bool:
         return False
 
-
-class _Job(Generic[T]):
-    error: BaseException | None = None
-
-    def __init__(self, work: Callable[[Transaction], T], loop: asyncio.AbstractEventLoop) -> None:
-        self.loop = loop
-        self.answer: asyncio.Future[T] = _Answer(loop=loop)
-        self._work = work
-        self._result: list[T] = []
-
     def carry_out(self, tx: Transaction) -> None:
-        self._result = [self._work(tx)]
+        self.answer = self.work(tx)
 
     def deliver(self) -> None:
-        if self.error is not None:
-            self.answer.set_exception(self.error)
+        if self.error is None:
+            self.set_result(cast("T", self.answer))
         else:
-            self.answer.set_result(self._result[0])
+            self.set_exception(self.error)
 
 
 def _all_of(batch: "Sequence[_Job[Any]]") -> Callable[[Transaction], None]:
@@ -133,8 +129,10 @@ def _all_of(batch: "Sequence[_Job[Any]]") -> Callable[[Transaction], None]:
 
 def _answer(batch: "Sequence[_Job[Any]]") -> None:
     """One wake-up per event loop, however many callers it has in the batch."""
-    for loop in {job.loop for job in batch}:
-        mine = [job for job in batch if job.loop is loop]
+    by_loop: dict[asyncio.AbstractEventLoop, list[_Job[Any]]] = {}
+    for job in batch:
+        by_loop.setdefault(job.get_loop(), []).append(job)
+    for loop, mine in by_loop.items():
         try:
             loop.call_soon_threadsafe(_deliver, mine)
         except RuntimeError:
@@ -149,7 +147,7 @@ def _deliver(batch: "Sequence[_Job[Any]]") -> None:
 async def settled(answer: asyncio.Future[T]) -> T:
     """Return the answer, however often the caller is cancelled meanwhile.
 
-    A task that is cancelled while it awaits an `_Answer` is told so only when the answer is
+    A task that is cancelled while it awaits a `_Job` is told so only when the answer is
     there: asyncio then raises in place of the result, and here both are put right. One
     cancellation is delivered at the caller's next await, with the task's count of requests
     unchanged (asyncio.timeout() relies on it).

@@ -27,10 +27,11 @@ from pullcord.core.states import NEEDS_OWNER, TABLE, TERMINAL
 from pullcord.errors import ChainBroken, Conflict, Fenced, ImpossibleEvent, RunNotFound
 from pullcord.journal.chain import GENESIS, Row, link, opened
 from pullcord.journal.clock import BootTime, Clock
-from pullcord.journal.store import Head, Snapshot, StoredAck, Transaction, View
+from pullcord.journal.store import Head, Holder, Snapshot, StoredAck, Transaction, View
 
 SNAPSHOT_EVERY: Final = 200
 ALL: Final = 2**62
+NOBODY: Final = Holder()
 _CACHED_RUNS: Final = 512
 
 
@@ -111,9 +112,8 @@ class Ledger:
             raise Conflict(change.run_id, expected_seq=change.expected_seq, actual_seq=head.seq)
         for data in change.blobs:
             tx.put_blob(sha256(data).digest(), data)
-        after = self._extend(tx, head, change.events, epoch=change.epoch or 0)
-        if change.release:
-            tx.put_head(msgspec.structs.replace(after, owner=""))
+        holder = NOBODY if change.release else head.holder
+        after = self._extend(tx, head, change.events, epoch=change.epoch or 0, holder=holder)
         return Appended(change.run_id, after.seq)
 
     def command(self, tx: Transaction, run_id: str, command: Command) -> Ack:
@@ -128,7 +128,8 @@ class Ledger:
         seq, state = decision.seq, head.state
         if decision.events:
             seq = head.seq + 1
-            state = self._extend(tx, head, decision.events, epoch=0).state
+            after = self._extend(tx, head, decision.events, epoch=0, holder=head.holder)
+            state = after.state
         ack = Ack(
             verdict=decision.verdict,
             seq=seq,
@@ -140,33 +141,40 @@ class Ledger:
             tx.put_ack(run_id, command.key, StoredAck(digest, msgspec.json.encode(ack)))
         return ack
 
-    def _extend(self, tx: Transaction, head: Head, events: Sequence[Event], *, epoch: int) -> Head:
+    def _extend(
+        self, tx: Transaction, head: Head, events: Sequence[Event], *, epoch: int, holder: Holder
+    ) -> Head:
         """Write `events` behind `head`. The state table has the last word."""
         run = self._at(tx, head)
+        self._cache.pop(head.run_id, None)  # the draft is ours alone until it is complete
         at_ms = max(self._clock.wall_ms(), head.updated_at_ms)  # the order shown is the order kept
-        seq, before = head.seq, head.hash
+        seq, digest = head.seq, head.hash
         rows: list[Row] = []
-        self._cache.pop(head.run_id, None)  # the draft below is ours alone until it is complete
         for event in events:
             seq += 1
             evolve(run, Record(head.run_id, seq, at_ms, epoch, event))
             if isinstance(event, TextEnded):
                 _replace_live(tx, head.run_id, event)
             payload = encode_event(event)
-            digest = sha256(payload).digest()
-            before = link(before, head.run_id, seq, at_ms, epoch, digest)
-            rows.append(Row(seq, at_ms, epoch, payload, digest, before))
+            covered = sha256(payload).digest()
+            digest = link(digest, head.run_id, seq, at_ms, epoch, covered)
+            rows.append(Row(seq, at_ms, epoch, payload, covered, digest))
         after = msgspec.structs.replace(
-            head, state=run.state, seq=seq, hash=before, updated_at_ms=at_ms, epoch=run.epoch
+            head,
+            state=run.state,
+            epoch=run.epoch,
+            holder=holder,
+            seq=seq,
+            hash=digest,
+            updated_at_ms=at_ms,
         )
-        is_due = seq - head.snapshot_seq >= SNAPSHOT_EVERY
-        if is_due:
-            after = msgspec.structs.replace(after, snapshot_seq=seq)
-        tx.put_head(after)
+        is_new = head.seq == 0
+        if is_new or (head.state, head.epoch, head.holder) != (run.state, run.epoch, holder):
+            tx.put_head(after)
         tx.add_rows(head.run_id, rows)
-        if is_due:
-            tx.put_snapshot(head.run_id, _snapshot(run, before))
-        self._remember(run, before)
+        if seq // SNAPSHOT_EVERY > head.seq // SNAPSHOT_EVERY:
+            tx.put_snapshot(head.run_id, _snapshot(run, digest))
+        self._remember(run, digest)
         return after
 
     def _newborn(self, change: Append) -> Head:
@@ -180,6 +188,8 @@ class Ledger:
             parent=first.parent,
             created_at_ms=self._clock.wall_ms(),
             state=Run(change.run_id).state,
+            epoch=0,
+            holder=NOBODY,
             seq=0,
             hash=GENESIS,
             updated_at_ms=0,
@@ -197,25 +207,27 @@ class Ledger:
         """
         head = _existing(tx, run_id)
         now = self._clock.boot_time()
-        mine = held is not None and held.epoch == head.epoch and head.owner == held.owner
+        mine = held is not None and held.epoch == head.epoch and head.holder.owner == held.owner
         if head.state not in NEEDS_OWNER or (is_held(head, now) and not mine):
             return None
         lease = Lease(run_id, owner, head.epoch + 1)
-        after = self._extend(tx, head, [Claimed(owner=owner, epoch=lease.epoch)], epoch=lease.epoch)
-        tx.put_head(_leased(after, owner, now, ttl_s))
+        claimed = Claimed(owner=owner, epoch=lease.epoch)
+        holder = _until(owner, now, ttl_s)
+        after = self._extend(tx, head, [claimed], epoch=lease.epoch, holder=holder)
         return Claim(lease, self._at(tx, after).copy())
 
     def renew(self, tx: Transaction, lease: Lease, *, ttl_s: float) -> None:
         """Hold on for longer. A lease that lapsed unnoticed may be renewed; a lost one may not."""
         head = _existing(tx, lease.run_id)
         _licensed(head, lease.epoch)
-        tx.put_head(_leased(head, lease.owner, self._clock.boot_time(), ttl_s))
+        holder = _until(lease.owner, self._clock.boot_time(), ttl_s)
+        tx.put_head(msgspec.structs.replace(head, holder=holder))
 
     def release(self, tx: Transaction, lease: Lease) -> None:
         """Let go. Nothing happens if another has taken over meanwhile."""
         head = _existing(tx, lease.run_id)
-        if head.epoch == lease.epoch and head.owner:
-            tx.put_head(msgspec.structs.replace(head, owner=""))
+        if head.epoch == lease.epoch:
+            tx.put_head(msgspec.structs.replace(head, holder=NOBODY))
 
     # --- live text --------------------------------------------------------------------------------
 
@@ -269,7 +281,7 @@ def load(view: View, head: Head) -> Run:
         ChainBroken: the records contradict themselves.
         FormatUnknown: a newer build wrote to this run.
     """
-    if head.snapshot_seq and (kept := view.snapshot(head.run_id)):
+    if head.seq >= SNAPSHOT_EVERY and (kept := view.snapshot(head.run_id)):
         try:
             return _fold(view, head, _restore(head.run_id, kept), kept.hash)
         except (ChainBroken, ImpossibleEvent, msgspec.DecodeError):
@@ -279,7 +291,8 @@ def load(view: View, head: Head) -> Run:
 
 def is_held(head: Head, now: BootTime) -> bool:
     """Whether a live lease stands on the run. Boot time only: no wall clock can end it early."""
-    return bool(head.owner) and head.lease_boot == now.boot and head.lease_until_s > now.seconds
+    owner, boot, until_s = head.holder
+    return bool(owner) and boot == now.boot and until_s > now.seconds
 
 
 def _fold(view: View, head: Head, run: Run, digest: bytes) -> Run:
@@ -289,7 +302,7 @@ def _fold(view: View, head: Head, run: Run, digest: bytes) -> Run:
             evolve(run, record)
         digest = rows[-1].hash if rows else digest
     if run.seq != head.seq or digest != head.hash:
-        why = f"it ends at {run.seq}, and the index says {head.seq} with another hash"
+        why = f"it leads to record {run.seq}, not to the last one, {head.seq}"
         raise ChainBroken(head.run_id, seq=run.seq, why=why)
     return run
 
@@ -321,17 +334,15 @@ def _licensed(head: Head, epoch: int | None) -> None:
         why = "only its owner may append; controls go through command()"
     elif epoch != head.epoch:
         why = "another process has taken it over"
-    elif not head.owner:
+    elif not head.holder.owner:
         why = "its owner has given it back"
     else:
         return
     raise Fenced(head.run_id, epoch=epoch, current_epoch=head.epoch, why=why)
 
 
-def _leased(head: Head, owner: str, now: BootTime, ttl_s: float) -> Head:
-    return msgspec.structs.replace(
-        head, owner=owner, lease_boot=now.boot, lease_until_s=now.seconds + ttl_s
-    )
+def _until(owner: str, now: BootTime, ttl_s: float) -> Holder:
+    return Holder(owner, now.boot, now.seconds + ttl_s)
 
 
 def _body(command: Command) -> bytes:

@@ -2,7 +2,10 @@
 
 import threading
 from collections.abc import Callable, Iterable, MutableMapping, Sequence
+from itertools import islice
 from typing import TypeVar
+
+import msgspec
 
 from pullcord.core.states import NEEDS_OWNER, RunState
 from pullcord.journal.chain import Row
@@ -99,7 +102,11 @@ class _Tables:
     # --- View ---
 
     def head(self, run_id: str) -> Head | None:
-        return self._heads.get(run_id)
+        kept = self._heads.get(run_id)
+        if kept is None:
+            return None
+        last = self._rows[run_id][-1]
+        return msgspec.structs.replace(kept, seq=last.seq, hash=last.hash, updated_at_ms=last.at_ms)
 
     def heads(
         self, *, states: Iterable[RunState], thread: str | None, before: str | None, limit: int
@@ -107,9 +114,9 @@ class _Tables:
         wanted = frozenset(states)
         runs = list(self._heads)
         older = runs[: runs.index(before)] if before in self._heads else runs
-        found = (self._heads[run] for run in reversed(older))
-        matching = (h for h in found if h.state in wanted and thread in (None, h.thread))
-        return [head for head, _ in zip(matching, range(limit), strict=False)]
+        found = (self.head(run) for run in reversed(older))
+        matching = (h for h in found if h and h.state in wanted and thread in (None, h.thread))
+        return list(islice(matching, limit))
 
     def claimable(self, *, boot: str, now_s: float, agents: Iterable[str], limit: int) -> list[str]:
         known = frozenset(agents)
@@ -118,7 +125,7 @@ class _Tables:
             for head in self._heads.values()
             if head.state in NEEDS_OWNER
             and head.agent in known
-            and (not head.owner or head.lease_boot != boot or head.lease_until_s <= now_s)
+            and (head.holder.boot != boot or head.holder.until_s <= now_s)
         ][:limit]
 
     def rows(self, run_id: str, *, after_seq: int, limit: int) -> list[Row]:

@@ -18,14 +18,10 @@ MIGRATIONS: Final = (
         parent        TEXT,
         created_at_ms INTEGER NOT NULL,
         state         TEXT NOT NULL,           -- of the last record: an index, not a second truth
-        seq           INTEGER NOT NULL,        -- number of the last record
-        hash          BLOB NOT NULL,           -- of the last record
-        updated_at_ms INTEGER NOT NULL,
         epoch         INTEGER NOT NULL,        -- every owner's write must name it
         owner         TEXT NOT NULL,           -- '' when nobody holds it
         lease_boot    TEXT NOT NULL,           -- the boot whose clock the lease runs on
-        lease_until_s REAL NOT NULL,
-        snapshot_seq  INTEGER NOT NULL
+        lease_until_s REAL NOT NULL
     ) STRICT;
     CREATE INDEX runs_by_state  ON runs (state, num);
     CREATE INDEX runs_by_thread ON runs (thread, num);

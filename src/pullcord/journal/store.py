@@ -16,8 +16,17 @@ T = TypeVar("T")
 INLINE_MAX_BYTES: Final = 16 * 1024
 
 
+class Holder(NamedTuple):
+    """Who holds a run, and until when on the clock of which boot. No owner: nobody."""
+
+    owner: str = ""
+    boot: str = ""
+    until_s: float = 0.0
+
+
 class Head(msgspec.Struct, frozen=True):
-    """The end of a run's journal, and who holds it. One row per run."""
+    """The end of a run's journal. What is kept of it is one row per run, which most appends
+    leave alone: `seq`, `hash` and `updated_at_ms` are those of the last record, and read there."""
 
     run_id: str
     agent: str
@@ -25,14 +34,11 @@ class Head(msgspec.Struct, frozen=True):
     parent: str | None
     created_at_ms: int
     state: RunState
+    epoch: int
+    holder: Holder
     seq: int
     hash: bytes
     updated_at_ms: int
-    epoch: int = 0
-    owner: str = ""  # empty: nobody holds it
-    lease_boot: str = ""
-    lease_until_s: float = 0.0
-    snapshot_seq: int = 0
 
 
 class LiveText(NamedTuple):
@@ -96,7 +102,10 @@ class View(Protocol):
 class Transaction(View, Protocol):
     """A look at the store that can change it. All of it commits, or none of it."""
 
-    def put_head(self, head: Head) -> None: ...
+    def put_head(self, head: Head) -> None:
+        """Keep a new run, or an old one's state, epoch and holder."""
+        ...
+
     def add_rows(self, run_id: str, rows: Sequence[Row]) -> None:
         """Payloads over `INLINE_MAX_BYTES` are kept once, by digest, in the same transaction."""
         ...

@@ -55,6 +55,7 @@ class WakeAll:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+        self._fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         self._seen_ns = -1
         self._settled = False
         self._pipes: dict[str, int] = {}
@@ -73,12 +74,12 @@ class WakeAll:
                 self._forget(name)
 
     def _refresh(self) -> None:
-        changed_ns = os.stat(self._folder).st_mtime_ns
+        changed_ns = os.fstat(self._fd).st_mtime_ns
         if changed_ns == self._seen_ns and self._settled:
             return
         # A folder's time is coarse: a second change within one tick would look like none.
         self._seen_ns, self._settled = changed_ns, time.time_ns() - changed_ns > _COARSE_NS
-        names = {name for name in os.listdir(self._folder) if name.endswith(".wake")}
+        names = {name for name in os.listdir(self._fd) if name.endswith(".wake")}
         for name in self._pipes.keys() - names:
             self._forget(name)
         for name in names - self._pipes.keys():
@@ -101,3 +102,4 @@ class WakeAll:
     def close(self) -> None:
         for name in list(self._pipes):
             self._forget(name)
+        os.close(self._fd)
