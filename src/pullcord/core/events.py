@@ -291,6 +291,11 @@ Event: TypeAlias = (
     | AttentionSettled
 )
 
+Control: TypeAlias = (
+    PauseRequested | Resumed | Redirected | CancelRequested | Hurried | Answered | Claimed
+)
+"""What an owner must hear of at once: a person's control, or that another has taken the run."""
+
 TAGS: Final[dict[type[Event], str]] = {
     kind: str(kind.__struct_config__.tag) for kind in get_args(Event)
 }

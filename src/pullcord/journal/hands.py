@@ -92,17 +92,21 @@ class ThreadHands:
         _answer(batch)
 
 
-class _Job(asyncio.Future[T]):
-    """A piece of work and the future of its answer, which no cancellation ends: see `settled`."""
+class Answer(asyncio.Future[T]):
+    """A future that no cancellation ends: whoever awaits it is told the outcome. See `settled`."""
+
+    def cancel(self, msg: object = None) -> bool:
+        return False
+
+
+class _Job(Answer[T]):
+    """A piece of work, and the future of its answer."""
 
     def __init__(self, work: Callable[[Transaction], T], loop: asyncio.AbstractEventLoop) -> None:
         super().__init__(loop=loop)
         self.work = work
         self.answer: T | None = None
         self.error: BaseException | None = None
-
-    def cancel(self, msg: object = None) -> bool:
-        return False
 
     def carry_out(self, tx: Transaction) -> None:
         self.answer = self.work(tx)
@@ -144,10 +148,10 @@ def _deliver(batch: "Sequence[_Job[Any]]") -> None:
         job.deliver()
 
 
-async def settled(answer: asyncio.Future[T]) -> T:
+async def settled(answer: Answer[T]) -> T:
     """Return the answer, however often the caller is cancelled meanwhile.
 
-    A task that is cancelled while it awaits a `_Job` is told so only when the answer is
+    A task that is cancelled while it awaits an `Answer` is told so only when the answer is
     there: asyncio then raises in place of the result, and here both are put right. One
     cancellation is delivered at the caller's next await, with the task's count of requests
     unchanged (asyncio.timeout() relies on it).

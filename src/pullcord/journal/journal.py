@@ -21,9 +21,9 @@ from pullcord.journal.ledger import (
     Appended,
     Change,
     Claim,
-    Control,
     Lease,
     Ledger,
+    Order,
     load,
 )
 from pullcord.journal.memory import MemoryStore
@@ -228,7 +228,7 @@ class Journal:
 
 def _check(change: Change) -> None:
     check_id(change.run_id)
-    if isinstance(change, Control):
+    if isinstance(change, Order):
         check_command(change.command)
         return
     for event in change.events:

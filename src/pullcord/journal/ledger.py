@@ -50,21 +50,22 @@ class Append(msgspec.Struct, frozen=True, kw_only=True):
     release: bool = False
 
 
-class Control(msgspec.Struct, frozen=True):
+class Order(msgspec.Struct, frozen=True):
     """A command for one run, decided inside the same transaction."""
 
     run_id: str
     command: Command
 
 
-Change: TypeAlias = Append | Control
+Change: TypeAlias = Append | Order
 
 
 class Appended(msgspec.Struct, frozen=True):
-    """Where a run's journal ends now."""
+    """Where a run's journal ends now, and the time its new records carry."""
 
     run_id: str
     seq: int
+    at_ms: int
 
 
 class Lease(msgspec.Struct, frozen=True):
@@ -114,7 +115,7 @@ class Ledger:
             tx.put_blob(sha256(data).digest(), data)
         holder = NOBODY if change.release else head.holder
         after = self._extend(tx, head, change.events, epoch=change.epoch or 0, holder=holder)
-        return Appended(change.run_id, after.seq)
+        return Appended(change.run_id, after.seq, after.updated_at_ms)
 
     def command(self, tx: Transaction, run_id: str, command: Command) -> Ack:
         """Decide a control on the run as it is at this instant, and record it."""

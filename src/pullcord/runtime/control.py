@@ -1,0 +1,74 @@
+"""How a control reaches what is in flight, also when the owner's event loop is blocked.
+
+Before each model or tool call the owner registers a *cutter*: a function that stops that call
+from any thread (shut a socket, tell the warden, `call_soon_threadsafe(task.cancel)`). The thread
+that hears of commits fires it. The journal has decided by then: a cutter is only an effector.
+"""
+
+import threading
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from typing import TypeAlias
+
+from pullcord.core.events import Control, Record
+from pullcord.journal.journal import Journal
+
+Cut: TypeAlias = Callable[[Control], None]
+
+
+class ControlThread:
+    """Fires the cutters of the runs this process owns. No asyncio in here."""
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+        self._cutters: dict[str, list[_Cutter]] = {}
+        self._lock = threading.Lock()
+        self._stop = journal.watch(self._heard)
+
+    @contextmanager
+    def cutting(self, run_id: str, cut: Cut, *, after_seq: int) -> Generator[None]:
+        """Have `cut(control)` called for every control recorded after `after_seq`, while inside.
+
+        `after_seq` is the record of the call's own intent: a control that slipped in between is
+        heard before the block is entered. Each control is handed over once, in order, from the
+        control thread or from here. `cut` must be quick and must not raise.
+        """
+        cutter = _Cutter(cut, after_seq)
+        with self._lock:
+            self._cutters.setdefault(run_id, []).append(cutter)
+        try:
+            cutter.hear(self._journal.read_now(run_id, after_seq=after_seq))
+            yield
+        finally:
+            with self._lock:
+                self._cutters[run_id].remove(cutter)
+                if not self._cutters[run_id]:
+                    del self._cutters[run_id]
+
+    def close(self) -> None:
+        self._stop()
+
+    def _heard(self, changed: frozenset[str]) -> None:
+        for run_id in changed & self._cutters.keys():
+            with self._lock:
+                cutters = list(self._cutters.get(run_id, ()))
+            if cutters:
+                oldest = min(cutter.seen_seq for cutter in cutters)
+                records = self._journal.read_now(run_id, after_seq=oldest)
+                for cutter in cutters:
+                    cutter.hear(records)
+
+
+class _Cutter:
+    def __init__(self, cut: Cut, seen_seq: int) -> None:
+        self.seen_seq = seen_seq
+        self._cut = cut
+        self._lock = threading.Lock()
+
+    def hear(self, records: list[Record]) -> None:
+        with self._lock:  # two threads may bring the same news
+            for record in records:
+                if record.seq > self.seen_seq:
+                    self.seen_seq = record.seq
+                    if isinstance(record.event, Control):
+                        self._cut(record.event)

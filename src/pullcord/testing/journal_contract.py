@@ -1,0 +1,518 @@
+"""What every store must do, as checks that need no test framework. A new backend joins by a line:
+
+    @pytest.mark.parametrize("check", CONTRACT, ids=lambda check: check.__name__)
+    async def test_my_store_keeps_the_contract(check):
+        await check(MyStore)
+
+Each check is handed something that makes an empty store, and raises AssertionError if it fails.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import aclosing
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Final, TypeAlias, cast
+
+from pullcord.core.commands import Cancel, Command, Pause, Redirect, ReportChild, Resume
+from pullcord.core.events import (
+    Cancelled,
+    ChildBorn,
+    Completed,
+    Created,
+    Event,
+    Paused,
+    Record,
+    Requeued,
+    StepFinished,
+    StepStarted,
+    TextEnded,
+)
+from pullcord.core.run import replay
+from pullcord.core.states import RunState
+from pullcord.core.values import dump
+from pullcord.errors import (
+    Conflict,
+    Fenced,
+    ImpossibleEvent,
+    InvalidId,
+    InvalidText,
+    JournalClosed,
+    PullcordError,
+    RunNotFound,
+)
+from pullcord.journal.journal import Cursor, Journal
+from pullcord.journal.ledger import Append, Claim, Order
+from pullcord.journal.store import LiveText, Store
+from pullcord.testing.clock import ManualClock
+
+MakeStore: TypeAlias = Callable[[], Store]
+Check: TypeAlias = Callable[[MakeStore], Awaitable[None]]
+TTL_S: Final = 30.0
+
+
+@dataclass
+class _Bench:
+    journal: Journal
+    clock: ManualClock
+
+    async def create(self, run_id: str, **fields: str) -> None:
+        created = Created(agent=fields.get("agent", "churn"), thread=fields.get("thread", "t1"))
+        await self.journal.append(Append(run_id=run_id, events=[created], expected_seq=0))
+
+    async def own(self, run_id: str, owner: str = "w1") -> Claim:
+        claim = await self.journal.acquire(run_id, owner=owner, ttl_s=TTL_S)
+        assert claim is not None, f"{run_id} could not be claimed"
+        return claim
+
+    async def add(self, claim: Claim, *events: Event, seq: int | None = None) -> int:
+        """Append as the owner, at the end or at `seq`, and return the new end."""
+        run_id = claim.lease.run_id
+        at = (await self.journal.head(run_id)).seq if seq is None else seq
+        change = Append(run_id=run_id, events=events, expected_seq=at, epoch=claim.lease.epoch)
+        await self.journal.append(change)
+        return at + len(events)
+
+    async def names(self, run_id: str) -> list[str]:
+        return [type(record.event).__name__ for record in await self.journal.read(run_id)]
+
+
+def _check(body: Callable[[_Bench], Awaitable[None]]) -> Check:
+    async def check(make: MakeStore) -> None:
+        clock = ManualClock()
+        async with Journal(make(), clock=clock) as journal:
+            await body(_Bench(journal, clock))
+
+    check.__name__ = body.__name__
+    check.__doc__ = body.__doc__
+    return check
+
+
+async def _refused(expected: type[PullcordError], act: Awaitable[object]) -> PullcordError:
+    try:
+        await act
+    except expected as error:
+        return error
+    raise AssertionError(f"{expected.__name__} was expected, and nothing was refused")
+
+
+# --- append -----------------------------------------------------------------------------------
+
+
+async def of_two_writers_from_the_same_place_one_is_refused(bench: _Bench) -> None:
+    await bench.create("r1")
+    claim = await bench.own("r1")
+    await bench.add(claim, StepStarted(step="a", name="a"))
+    refusal = await _refused(Conflict, bench.add(claim, StepStarted(step="b", name="b"), seq=2))
+    assert isinstance(refusal, Conflict)
+    assert (refusal.expected_seq, refusal.actual_seq) == (2, 3)
+    assert await bench.names("r1") == ["Created", "Claimed", "StepStarted"]
+
+
+async def an_append_across_runs_is_all_or_nothing(bench: _Bench) -> None:
+    await bench.create("parent")
+    claim = await bench.own("parent")
+
+    def birth(expected_seq: int) -> tuple[Append, Append]:
+        child = Created(agent="churn", thread="t1", parent="parent")
+        born = ChildBorn(child="child")
+        return (
+            Append(run_id="child", events=[child], expected_seq=0),
+            Append(run_id="parent", events=[born], expected_seq=expected_seq, epoch=1),
+        )
+
+    await _refused(Conflict, bench.journal.append(*birth(99)))
+    await _refused(RunNotFound, bench.journal.head("child"))
+    await bench.journal.append(*birth(2))
+    assert await bench.names("child") == ["Created"]
+    child = await bench.own("child", "w2")
+    done = Append(
+        run_id="child", events=[Completed()], expected_seq=2, epoch=child.lease.epoch, release=True
+    )
+    told = Order("parent", ReportChild(by="child", child="child", state="completed"))
+    _, ack = await bench.journal.append(done, told)
+    assert cast("object", getattr(ack, "verdict", None)) == "applied"
+    assert (await bench.journal.load("parent")).children["child"].state == "completed"
+    assert claim.lease.epoch == 1
+
+
+async def a_refused_write_takes_nothing_else_with_it(bench: _Bench) -> None:
+    """Writers that share a commit do not share a fate."""
+    for number in range(20):
+        await bench.create(f"r{number}")
+    claims = [await bench.own(f"r{number}") for number in range(20)]
+    outcomes = await asyncio.gather(
+        *(
+            bench.add(claim, StepStarted(step="a", name="a"), seq=2 if number % 2 else 7)
+            for number, claim in enumerate(claims)
+        ),
+        return_exceptions=True,
+    )
+    for number, outcome in enumerate(outcomes):
+        assert (outcome == 3) if number % 2 else isinstance(outcome, Conflict), outcome
+        assert len(await bench.journal.read(f"r{number}")) == (3 if number % 2 else 2)
+
+
+async def an_impossible_event_is_refused_and_nothing_is_written(bench: _Bench) -> None:
+    await bench.create("r1")
+    claim = await bench.own("r1")
+    await _refused(
+        ImpossibleEvent,
+        bench.add(claim, StepStarted(step="a", name="a"), Paused()),
+    )
+    assert await bench.names("r1") == ["Created", "Claimed"]
+    await _refused(ImpossibleEvent, bench.add(claim, StepFinished(step="never")))
+    await bench.add(claim, StepStarted(step="a", name="a"), StepFinished(step="a"))
+    await _refused(ImpossibleEvent, bench.add(claim, StepFinished(step="a")))
+    await _refused(
+        RunNotFound,
+        bench.journal.append(Append(run_id="nobody", events=[Paused()], expected_seq=0)),
+    )
+
+
+async def a_cancelled_writer_is_told_what_became_of_its_write(bench: _Bench) -> None:
+    await bench.create("r1")
+    claim = await bench.own("r1")
+    learned: list[int] = []
+
+    async def write() -> None:
+        learned.append(await bench.add(claim, StepStarted(step="a", name="a"), seq=2))
+        await asyncio.sleep(0)  # the cancellation arrives here, not in the middle of the write
+
+    task = asyncio.ensure_future(write())
+    await asyncio.sleep(0)
+    task.cancel()
+    await asyncio.wait((task,))
+    assert task.cancelled()
+    assert learned == [3]
+    assert len(await bench.journal.read("r1")) == 3
+
+
+# --- controls ---------------------------------------------------------------------------------
+
+
+async def of_completion_and_cancel_the_first_to_commit_wins(bench: _Bench) -> None:
+    for run_id in ("early", "late"):
+        await bench.create(run_id)
+        claim = await bench.own(run_id)
+        if run_id == "late":
+            await bench.add(claim, Completed())
+        ack = await bench.journal.command(run_id, Cancel(by="ana", reason="wrong path"))
+        if run_id == "late":
+            assert (ack.verdict, ack.seq, ack.state) == ("too_late", 3, RunState.COMPLETED)
+            assert "pullcord fork late" in ack.message
+        else:
+            assert (ack.verdict, ack.seq, ack.state) == ("applied", 3, RunState.CANCELLING)
+            await _refused(Conflict, bench.add(claim, Completed(), seq=2))
+            await _refused(ImpossibleEvent, bench.add(claim, Completed()))
+            await bench.add(claim, Cancelled())
+            again = await bench.journal.command(run_id, Cancel(by="bo"))
+            assert (again.verdict, again.seq) == ("already", 4)
+
+
+async def the_same_key_gets_the_same_answer_for_ever(bench: _Bench) -> None:
+    await bench.create("r1")
+    await bench.own("r1")
+    pause: Command = Pause(by="ana", key="k1")
+    first = await bench.journal.command("r1", pause)
+    await bench.journal.command("r1", Resume(by="ana"))
+    assert await bench.journal.command("r1", pause) == first
+    reused = await bench.journal.command("r1", Pause(by="bo", key="k1"))
+    assert (reused.verdict, reused.reason) == ("rejected", "key_reused")
+    assert (await bench.names("r1"))[2:] == ["PauseRequested", "Resumed"]
+
+
+async def a_stale_command_is_rejected_but_a_cancel_never_is(bench: _Bench) -> None:
+    await bench.create("r1")
+    await bench.own("r1")
+    await bench.journal.command("r1", Redirect(by="ana", instruction="use the new list"))
+    stale = await bench.journal.command("r1", Pause(by="bo", seen_seq=2))
+    assert (stale.verdict, stale.reason) == ("rejected", "stale")
+    assert (await bench.journal.command("r1", Cancel(by="bo", seen_seq=2))).verdict == "applied"
+
+
+async def what_cannot_be_named_is_not_looked_up(bench: _Bench) -> None:
+    await _refused(RunNotFound, bench.journal.command("nobody", Pause(by="ana")))
+    await _refused(RunNotFound, bench.journal.read("nobody"))
+    for bad in ("", "../etc/passwd", "a b", "x" * 65, "r\0", "é", "\ud800"):
+        await _refused(InvalidId, bench.journal.command(bad, Pause(by="ana")))
+        await _refused(InvalidId, bench.journal.load(bad))
+    await bench.create("r1")
+    for text in ("", "  ", "a\0b", "\ud800", "x" * (1024 * 1024 + 1)):
+        command = Redirect(by="ana", instruction=text)
+        await _refused(InvalidText, bench.journal.command("r1", command))
+    longest = Redirect(by="ana", instruction="x" * 1024 * 1024)
+    assert (await bench.journal.command("r1", longest)).verdict == "applied"
+    (record,) = await bench.journal.read("r1", after_seq=1)
+    assert getattr(record.event, "instruction", "") == longest.instruction
+
+
+# --- owners -----------------------------------------------------------------------------------
+
+
+async def a_run_that_is_held_cannot_be_taken(bench: _Bench) -> None:
+    await bench.create("r1")
+    await bench.own("r1")
+    assert await bench.journal.acquire("r1", owner="w2", ttl_s=TTL_S) is None
+    assert await bench.journal.acquire("r1", owner="w1", ttl_s=TTL_S) is None
+    bench.clock.jump_wall(3 * 86400)
+    assert await bench.journal.acquire("r1", owner="w2", ttl_s=TTL_S) is None
+
+
+async def an_earlier_owner_writes_nothing(bench: _Bench) -> None:
+    await bench.create("r1")
+    first = await bench.own("r1", "w1")
+    bench.clock.advance(TTL_S)
+    second = await bench.own("r1", "w2")
+    assert second.lease.epoch == first.lease.epoch + 1
+    started = StepStarted(step="a", name="a")
+    await _refused(Fenced, bench.add(first, started))
+    await _refused(Fenced, bench.journal.renew(first.lease, ttl_s=TTL_S))
+    await _refused(Fenced, bench.journal.say(first.lease, "p1", "hello", offset=0))
+    await bench.journal.release(first.lease)
+    await bench.add(second, started)
+    assert await bench.names("r1") == ["Created", "Claimed", "Claimed", "StepStarted"]
+
+
+async def a_lease_is_kept_by_renewing_and_lost_by_lapse_release_or_reboot(bench: _Bench) -> None:
+    await bench.create("r1")
+    claim = await bench.own("r1", "w1")
+    bench.clock.advance(TTL_S - 1)
+    await bench.journal.renew(claim.lease, ttl_s=TTL_S)
+    bench.clock.advance(TTL_S - 1)
+    assert await bench.journal.acquire("r1", owner="w2", ttl_s=TTL_S) is None
+    bench.clock.reboot("boot-2")
+    claim = await bench.own("r1", "w2")
+    await bench.journal.release(claim.lease)
+    await _refused(Fenced, bench.add(claim, Completed()))
+    claim = await bench.own("r1", "w3")
+    change = Append(
+        run_id="r1", events=[Requeued()], expected_seq=4, epoch=claim.lease.epoch, release=True
+    )
+    await bench.journal.append(change)
+    assert (await bench.own("r1", "w4")).run.state is RunState.RUNNING
+
+
+async def nobody_appends_without_owning(bench: _Bench) -> None:
+    await bench.create("r1")
+    orphan = Append(run_id="r1", events=[Completed()], expected_seq=1)
+    await _refused(Fenced, bench.journal.append(orphan))
+    await _refused(
+        Fenced,
+        bench.journal.append(Append(run_id="r1", events=[Completed()], expected_seq=1, epoch=1)),
+    )
+
+
+async def only_runs_that_need_an_owner_can_be_claimed(bench: _Bench) -> None:
+    for run_id in ("waits", "held", "paused", "ended", "foreign", "cancelling"):
+        await bench.create(run_id, agent="other" if run_id == "foreign" else "churn")
+    await bench.own("held")
+    await bench.journal.command("paused", Pause(by="ana"))
+    await bench.journal.command("ended", Cancel(by="ana"))
+    left = await bench.own("cancelling")
+    await bench.journal.command("cancelling", Cancel(by="ana"))
+    await bench.journal.release(left.lease)
+    assert await bench.journal.claimable(agents=["churn"]) == ["waits", "cancelling"]
+    assert await bench.journal.acquire("paused", owner="w1", ttl_s=TTL_S) is None
+    assert await bench.journal.acquire("ended", owner="w1", ttl_s=TTL_S) is None
+    bench.clock.advance(TTL_S)
+    assert "held" in await bench.journal.claimable(agents=["churn"])
+
+
+async def a_holder_may_claim_its_own_run_again(bench: _Bench) -> None:
+    """Paused, resumed: the process that still has it in memory goes on before anyone else."""
+    await bench.create("r1")
+    claim = await bench.own("r1", "w1")
+    await bench.journal.command("r1", Pause(by="ana"))
+    await bench.add(claim, Paused())
+    await bench.journal.command("r1", Resume(by="ana"))
+    assert await bench.journal.acquire("r1", owner="w2", ttl_s=TTL_S) is None
+    again = await bench.journal.acquire("r1", owner="w1", ttl_s=TTL_S, held=claim.lease)
+    assert again is not None
+    assert again.run.state is RunState.RUNNING
+    assert again.lease.epoch == claim.lease.epoch + 1
+
+
+# --- reading, text, blobs ---------------------------------------------------------------------
+
+
+async def records_come_back_as_they_were_written(bench: _Bench) -> None:
+    await bench.create("r1")
+    claim = await bench.own("r1")
+    value: dict[str, object] = {"rows": [1, 2.5, None, True, "é\n\u2028"], "deep": {"er": [0]}}
+    await bench.add(
+        claim, StepStarted(step="a", name="a"), StepFinished(step="a", result=dump(value))
+    )
+    records = await bench.journal.read("r1")
+    assert [record.seq for record in records] == [1, 2, 3, 4]
+    assert await bench.journal.read("r1", after_seq=2) == records[2:]
+    assert await bench.journal.read("r1", after_seq=4) == []
+    assert await bench.journal.read("r1", after_seq=99) == []
+    assert await bench.journal.read("r1", after_seq=1, limit=2) == records[1:3]
+    assert bench.journal.read_now("r1", after_seq=3) == records[3:]
+    assert records[3].event == StepFinished(step="a", result=dump(value))
+
+
+async def a_long_run_loads_as_its_records_fold(bench: _Bench) -> None:
+    await bench.create("r1")
+    claim = await bench.own("r1")
+    for number in range(230):
+        await bench.add(
+            claim,
+            StepStarted(step=f"s{number}", name="work"),
+            StepFinished(step=f"s{number}", result=dump(number)),
+        )
+    records = await bench.journal.read("r1")
+    assert len(records) == 462
+    assert await bench.journal.load("r1") == replay("r1", records)
+
+
+async def a_large_payload_is_kept_whole(bench: _Bench) -> None:
+    await bench.create("r1")
+    claim = await bench.own("r1")
+    large, blob = dump("x" * 300_000), b"\0picture" * 5000
+    started, finished = StepStarted(step="a", name="a"), StepFinished(step="a", result=large)
+    change = Append(run_id="r1", events=[started, finished], expected_seq=2, epoch=1, blobs=[blob])
+    await bench.journal.append(change)
+    assert (await bench.journal.read("r1"))[3].event == finished
+    assert await bench.journal.blob(sha256(blob).hexdigest()) == blob
+    assert await bench.journal.blob(sha256(b"never").hexdigest()) is None
+    await bench.add(claim, Completed(result=large))
+    assert (await bench.journal.load("r1")).state is RunState.COMPLETED
+
+
+async def text_is_shown_held_or_refused_by_the_state_of_the_run(bench: _Bench) -> None:
+    await bench.create("r1")
+    claim = await bench.own("r1")
+    say = bench.journal.say
+    assert await say(claim.lease, "p1", "Hello, ", offset=0) == "shown"
+    assert await say(claim.lease, "p1", "wörld\0 ", offset=7) == "shown"
+    await _refused(ImpossibleEvent, say(claim.lease, "p1", "gap", offset=99))
+    await bench.journal.command("r1", Pause(by="ana"))
+    assert await say(claim.lease, "p1", "held", offset=14) == "held"
+    await bench.journal.command("r1", Cancel(by="ana"))
+    assert await say(claim.lease, "p1", "never", offset=18) == "refused"
+    await _refused(
+        ImpossibleEvent, bench.add(claim, TextEnded(part="p1", text="Hello", complete=False))
+    )
+    await bench.add(claim, TextEnded(part="p1", text="Hello, wörld\0 held", complete=False))
+    assert (await bench.journal.load("r1")).texts == {"p1": False}
+
+
+async def runs_are_listed_newest_first(bench: _Bench) -> None:
+    for number in range(12):
+        await bench.create(f"r{number}", thread=f"t{number % 3}")
+    for number in (2, 5, 9):
+        await bench.journal.command(f"r{number}", Pause(by="ana"))
+
+    async def listed(**query: object) -> list[str]:
+        heads = await bench.journal.runs(**query)  # pyright: ignore[reportArgumentType]
+        return [head.run_id for head in heads]
+
+    assert await listed(limit=3) == ["r11", "r10", "r9"]
+    assert await listed(limit=2, before="r9") == ["r8", "r7"]
+    assert await listed(states=[RunState.PAUSED]) == ["r9", "r5", "r2"]
+    assert await listed(states=[RunState.PAUSED], before="r9", limit=1) == ["r5"]
+    assert await listed(states=[]) == []
+    assert await listed(thread="t0") == ["r9", "r6", "r3", "r0"]
+    assert await listed(thread="t0", states=[RunState.QUEUED], limit=2) == ["r6", "r3"]
+    (head,) = await bench.journal.runs(limit=1)
+    assert (head.state, head.seq, head.thread) == (RunState.QUEUED, 1, "t2")
+
+
+# --- hearing ----------------------------------------------------------------------------------
+
+
+async def a_subscriber_sees_everything_once_in_order_from_any_place(bench: _Bench) -> None:
+    await bench.create("r1")
+    claim = await bench.own("r1")
+    seen: list[tuple[Cursor, object]] = []
+    enough = asyncio.Event()
+
+    async def follow() -> None:
+        async with aclosing(bench.journal.subscribe("r1")) as stream:
+            async for cursor, item in stream:
+                seen.append((cursor, item))
+                if isinstance(item, Record) and isinstance(item.event, Completed):
+                    enough.set()
+                    return
+
+    async with asyncio.timeout(20):
+        reader = asyncio.ensure_future(follow())
+        await bench.journal.say(claim.lease, "p1", "one ", offset=0)
+        await bench.journal.say(claim.lease, "p2", "two ", offset=0)
+        await bench.add(claim, TextEnded(part="p1", text="one more"))
+        await bench.journal.say(claim.lease, "p2", "three", offset=4)
+        await bench.create("another")
+        await bench.add(claim, TextEnded(part="p2", text="two three"), Completed())
+        await enough.wait()
+        await reader
+        sequence = [item.seq for _, item in seen if isinstance(item, Record)]
+        assert sequence == list(range(1, sequence[-1] + 1))
+        positions = [item.pos for _, item in seen if isinstance(item, LiveText)]
+        assert positions == sorted(set(positions))
+        records = [item for _, item in seen if isinstance(item, Record)]
+        for place, _ in seen[:-1]:
+            async with aclosing(bench.journal.subscribe("r1", after=place)) as stream:
+                rest = [(await anext(stream))[1] for _ in records[place.seq :]]
+            assert rest == records[place.seq :]
+
+
+async def a_watcher_hears_which_runs_changed(bench: _Bench) -> None:
+    loop = asyncio.get_running_loop()
+    heard: asyncio.Queue[str] = asyncio.Queue()
+
+    def tell(runs: frozenset[str]) -> None:
+        for run_id in runs:
+            loop.call_soon_threadsafe(heard.put_nowait, run_id)
+
+    def fail(_runs: frozenset[str]) -> None:
+        raise ValueError("a listener's own fault")
+
+    stop_failing, stop = bench.journal.watch(fail), bench.journal.watch(tell)
+    async with asyncio.timeout(20):
+        await bench.create("r1")
+        assert await heard.get() == "r1"
+        await bench.create("r2")
+        assert await heard.get() == "r2"
+    stop()
+    stop_failing()
+
+
+async def a_closed_journal_says_so(bench: _Bench) -> None:
+    await bench.create("r1")
+    await bench.journal.aclose()
+    await _refused(JournalClosed, bench.journal.command("r1", Pause(by="ana")))
+    await _refused(JournalClosed, bench.journal.read("r1"))
+    await bench.journal.aclose()
+
+
+CONTRACT: Final[tuple[Check, ...]] = tuple(
+    _check(body)
+    for body in (
+        of_two_writers_from_the_same_place_one_is_refused,
+        an_append_across_runs_is_all_or_nothing,
+        a_refused_write_takes_nothing_else_with_it,
+        an_impossible_event_is_refused_and_nothing_is_written,
+        a_cancelled_writer_is_told_what_became_of_its_write,
+        of_completion_and_cancel_the_first_to_commit_wins,
+        the_same_key_gets_the_same_answer_for_ever,
+        a_stale_command_is_rejected_but_a_cancel_never_is,
+        what_cannot_be_named_is_not_looked_up,
+        a_run_that_is_held_cannot_be_taken,
+        an_earlier_owner_writes_nothing,
+        a_lease_is_kept_by_renewing_and_lost_by_lapse_release_or_reboot,
+        nobody_appends_without_owning,
+        only_runs_that_need_an_owner_can_be_claimed,
+        a_holder_may_claim_its_own_run_again,
+        records_come_back_as_they_were_written,
+        a_long_run_loads_as_its_records_fold,
+        a_large_payload_is_kept_whole,
+        text_is_shown_held_or_refused_by_the_state_of_the_run,
+        runs_are_listed_newest_first,
+        a_subscriber_sees_everything_once_in_order_from_any_place,
+        a_watcher_hears_which_runs_changed,
+        a_closed_journal_says_so,
+    )
+)
+"""Every check, in the order of the file."""

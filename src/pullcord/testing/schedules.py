@@ -1,0 +1,214 @@
+"""An event loop that explores orders: which of the things outside happens first.
+
+asyncio promises that callbacks run in the order they were scheduled, so that order is kept. What
+no program may count on is the order of *outside* events: a commit that is done, a reply that
+arrives, a timer that is due. At every step the loop asks a tape of numbers whether to go on or to
+let one of them happen. The tape is the schedule: print it, and the same run happens again.
+"""
+
+import asyncio
+import heapq
+import random
+from collections import deque
+from collections.abc import Callable, Coroutine, Iterator
+from contextvars import Context
+from typing import Any, TypeVar
+
+from pullcord.journal.hands import Answer, settled
+from pullcord.journal.store import Store, Transaction, View
+
+T = TypeVar("T")
+
+
+class Tape:
+    """The choices of one schedule: given ones first, then by `default`."""
+
+    def __init__(self, given: list[int], default: Callable[[int], int]) -> None:
+        self._given = given
+        self._default = default
+        self.taken: list[tuple[int, int]] = []  # (choice, out of how many)
+
+    def choose(self, options: int) -> int:
+        at = len(self.taken)
+        choice = self._given[at] if at < len(self._given) else self._default(options)
+        self.taken.append((choice, options))
+        return choice
+
+    def __str__(self) -> str:
+        return " ".join(str(choice) for choice, _ in self.taken)
+
+
+class ScheduleLoop(asyncio.AbstractEventLoop):
+    """Virtual time, no I/O, and a tape that decides which outside event comes next."""
+
+    def __init__(self, tape: Tape) -> None:
+        self._tape = tape
+        self._ready: deque[asyncio.Handle] = deque()
+        self._outside: list[Callable[[], None]] = []
+        self._timers: list[tuple[float, int, asyncio.TimerHandle]] = []
+        self._now = 0.0
+        self._count = 0
+        self.errors: list[dict[str, Any]] = []
+
+    # --- what happens outside ---
+
+    def outside(self, happens: Callable[[], None]) -> None:
+        """Let `happens` take place at some moment that the tape chooses."""
+        self._outside.append(happens)
+
+    async def elsewhere(self) -> None:
+        """Wait until the tape lets this task go on: a place where anything may come between."""
+        done = self.create_future()
+        self.outside(lambda: None if done.done() else done.set_result(None))
+        await done
+
+    def run_until_complete(self, future: Coroutine[Any, Any, T]) -> T:  # pyright: ignore
+        asyncio.events._set_running_loop(self)  # pyright: ignore
+        try:
+            task = self.create_task(future)
+            while not task.done():
+                self._step()
+            return task.result()
+        finally:
+            asyncio.events._set_running_loop(None)  # pyright: ignore
+
+    def _step(self) -> None:
+        options = len(self._outside) + bool(self._ready)
+        if options == 0:
+            self._pass_time()
+            return
+        choice = self._tape.choose(options) if options > 1 else 0
+        if self._ready:
+            if choice == 0:
+                handle = self._ready.popleft()
+                if not handle.cancelled():
+                    handle._run()  # pyright: ignore
+                return
+            choice -= 1
+        self._outside.pop(choice)()
+
+    def _pass_time(self) -> None:
+        if not self._timers:
+            raise RuntimeError(f"nothing can happen any more; the schedule was {self._tape}")
+        self._now, _, handle = heapq.heappop(self._timers)
+        if not handle.cancelled():
+            self._ready.append(handle)
+
+    # --- what asyncio asks of a loop ---
+
+    def time(self) -> float:
+        return self._now
+
+    def call_soon(  # pyright: ignore
+        self, callback: Callable[..., object], *args: Any, context: Context | None = None
+    ) -> asyncio.Handle:
+        handle = asyncio.Handle(callback, args, self, context)
+        self._ready.append(handle)
+        return handle
+
+    call_soon_threadsafe = call_soon  # pyright: ignore
+
+    def call_at(  # pyright: ignore
+        self, when: float, callback: Callable[..., object], *args: Any, context: Any = None
+    ) -> asyncio.TimerHandle:
+        handle = asyncio.TimerHandle(when, callback, args, self, context)
+        self._count += 1
+        heapq.heappush(self._timers, (when, self._count, handle))
+        return handle
+
+    def call_later(  # pyright: ignore
+        self, delay: float, callback: Callable[..., object], *args: Any, context: Any = None
+    ) -> asyncio.TimerHandle:
+        return self.call_at(self._now + delay, callback, *args, context=context)
+
+    def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
+        pass
+
+    def create_future(self) -> asyncio.Future[Any]:
+        return asyncio.Future(loop=self)
+
+    def create_task(self, coro: Any, *, name: Any = None, context: Any = None) -> Any:  # pyright: ignore
+        return asyncio.Task(coro, loop=self, name=name, context=context)
+
+    def get_debug(self) -> bool:
+        return False
+
+    def is_running(self) -> bool:
+        return True
+
+    def is_closed(self) -> bool:
+        return False
+
+    def call_exception_handler(self, context: dict[str, Any]) -> None:
+        self.errors.append(context)
+
+
+class SteppedHands:
+    """Takes a journal's work to its store with two gaps that the tape may fill: before the
+    transaction happens, and between the commit and the caller's hearing of it."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def write(self, job: Callable[[Transaction], T]) -> T:
+        return await self._take(lambda: self._store.write(job))
+
+    async def read(self, job: Callable[[View], T]) -> T:
+        return await self._take(lambda: self._store.read(job))
+
+    async def aclose(self) -> None:
+        pass
+
+    async def _take(self, work: Callable[[], T]) -> T:
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, ScheduleLoop)
+        answer: Answer[T] = Answer(loop=loop)
+
+        def happens() -> None:
+            try:
+                result = work()
+            except Exception as error:
+                refusal = error
+                loop.outside(lambda: answer.set_exception(refusal))
+            else:
+                loop.outside(lambda: answer.set_result(result))
+
+        loop.outside(happens)
+        return await settled(answer)
+
+
+Story = Callable[[ScheduleLoop], Coroutine[Any, Any, T]]
+
+
+def run_schedule(story: Story[T], tape: Tape) -> T:
+    """Run one story under one schedule."""
+    loop = ScheduleLoop(tape)
+    return loop.run_until_complete(story(loop))
+
+
+def explore(story: Story[T], *, limit: int) -> Iterator[tuple[Tape, T]]:
+    """Run `story` once per schedule, depth first, until all are done or `limit` is reached."""
+    given: list[int] = []
+    for _ in range(limit):
+        tape = Tape(given, lambda _options: 0)
+        yield tape, run_schedule(story, tape)
+        taken = tape.taken
+        while taken and taken[-1][0] + 1 >= taken[-1][1]:
+            taken.pop()
+        if not taken:
+            return
+        given = [choice for choice, _ in taken[:-1]] + [taken[-1][0] + 1]
+
+
+def explore_random(story: Story[T], *, seeds: range) -> Iterator[tuple[int, Tape, T]]:
+    """Run `story` once per seed. Each seed also draws how eagerly outside events cut in, so that
+    some schedules are nearly calm and some are storms."""
+    for seed in seeds:
+        rng = random.Random(seed)
+        calm = rng.choice((0.0, 0.3, 0.6, 0.9))
+
+        def draw(options: int, rng: random.Random = rng, calm: float = calm) -> int:
+            return 0 if rng.random() < calm else rng.randrange(options)
+
+        tape = Tape([], draw)
+        yield seed, tape, run_schedule(story, tape)

@@ -1,0 +1,22 @@
+"""What every journal must do. A new backend joins by adding one line to `STORES`."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from pullcord.journal.memory import MemoryStore
+from pullcord.journal.sqlite import SqliteStore
+from pullcord.journal.store import Store
+from pullcord.testing.journal_contract import CONTRACT, Check
+
+STORES: dict[str, Callable[[Path], Store]] = {
+    "memory": lambda _: MemoryStore(),
+    "sqlite": lambda folder: SqliteStore(folder / "runs.db"),
+}
+
+
+@pytest.mark.parametrize("store", STORES)
+@pytest.mark.parametrize("check", CONTRACT, ids=lambda check: check.__name__)
+async def test_the_contract(check: Check, store: str, tmp_path: Path) -> None:
+    await check(lambda: STORES[store](tmp_path))
