@@ -25,7 +25,7 @@ from pullcord.core.events import (
 from pullcord.core.values import dump
 from pullcord.errors import StorageFailed
 from pullcord.journal.journal import Journal
-from pullcord.journal.ledger import Append, Control, Lease
+from pullcord.journal.ledger import Append, Lease, Order
 
 T = TypeVar("T")
 LARGE: Final = dump("x" * 20_000)
@@ -80,8 +80,8 @@ async def _two_runs_at_once(journal: Journal, told: Callable[[], Awaitable[None]
     await journal.command("parent", Redirect(by="ann", instruction="shorter", key="k1"))
     await told()
     await journal.append(
-        Control("parent", Pause(by="ann", reason="lunch")),
-        Control("child", Cancel(by="ann", reason="lunch")),
+        Order("parent", Pause(by="ann", reason="lunch")),
+        Order("child", Cancel(by="ann", reason="lunch")),
     )
     await told()
 

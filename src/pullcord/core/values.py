@@ -98,6 +98,8 @@ def _inspect(value: object, path: str, depth: int) -> None:
         raise Unstorable(path[:80], why=f"it is nested more than {VALUE_MAX_DEPTH} deep")
     if isinstance(value, float) and not math.isfinite(value):
         raise Unstorable(path, why=f"{value} is not a JSON number")
+    if isinstance(value, int) and not -(2**63) <= value < 2**64:
+        raise Unstorable(path, why="it is an integer of more than 64 bits")
     if isinstance(value, str):
         _inspect_text(value, path)
     elif isinstance(value, dict):

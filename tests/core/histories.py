@@ -1,0 +1,124 @@
+"""Histories that can happen: every event a run's state allows, in any order Hypothesis likes."""
+
+from hypothesis import strategies as st
+
+from pullcord.core.commands import Answer, Cancel, Command, Pause, Redirect, ReportChild, Resume
+from pullcord.core.decide import admit, decide
+from pullcord.core.events import (
+    AttentionRaised,
+    AttentionSettled,
+    Blocked,
+    Cancelled,
+    ChildBorn,
+    Claimed,
+    Completed,
+    Created,
+    Event,
+    Failed,
+    InstructionSettled,
+    Paused,
+    QuestionAsked,
+    Record,
+    Requeued,
+    Spent,
+    StepFailed,
+    StepFinished,
+    StepInDoubt,
+    StepInterrupted,
+    StepStarted,
+    StepUndone,
+    TextEnded,
+    UndoFailed,
+)
+from pullcord.core.run import Run, apply
+from pullcord.core.values import dump
+from pullcord.errors import ImpossibleEvent
+
+NAMES = st.sampled_from(["a", "b", "c"])
+WHO = st.sampled_from(["ana", "bo"])
+
+
+@st.composite
+def commands(draw: st.DrawFn) -> Command:
+    by, reason, now = draw(WHO), draw(st.sampled_from(["", "wrong path"])), draw(st.booleans())
+    return draw(
+        st.sampled_from(
+            [
+                Pause(by=by, reason=reason, now=now),
+                Resume(by=by),
+                Resume(by=by, instruction="summarise and stop"),
+                Redirect(by=by, instruction="use the new list"),
+                Cancel(by=by, reason=reason, now=now, undo=now),
+                Answer(by=by, question=draw(NAMES), value=dump("yes")),
+                ReportChild(by="child", child=draw(NAMES), state="completed"),
+            ]
+        )
+    )
+
+
+@st.composite
+def owner_events(draw: st.DrawFn, run: Run) -> Event:
+    """Something an owner might want to record, possible now or not."""
+    name = draw(NAMES)
+    attempt = run.steps[name].attempt + 1 if name in run.steps else 1
+    told = draw(st.sampled_from(sorted(run.instructions) or [1]))
+    return draw(
+        st.sampled_from(
+            [
+                Claimed(owner="w", epoch=run.epoch + 1),
+                Requeued(),
+                Blocked(),
+                Paused(rung="cooperative"),
+                Cancelled(rung="killed"),
+                Completed(result=dump(name)),
+                Failed(error="boom"),
+                StepStarted(step=name, name=name, attempt=attempt, undoable=True),
+                StepFinished(step=name, result=dump([name])),
+                StepFailed(step=name, error="boom"),
+                StepInterrupted(step=name),
+                StepInDoubt(step=name),
+                StepUndone(step=name),
+                UndoFailed(step=name, error="gone"),
+                TextEnded(part=name, text="hello", complete=False),
+                QuestionAsked(question=name, text="sure?"),
+                ChildBorn(child=name),
+                InstructionSettled(instruction=told, outcome="delivered"),
+                Spent(cost_usd_micros=None if name == "a" else 12, tokens_in=3),
+                AttentionRaised(item=name, text="look"),
+                AttentionSettled(item=name, by="ana"),
+            ]
+        )
+    )
+
+
+@st.composite
+def histories(draw: st.DrawFn, max_size: int = 40) -> list[Record]:
+    """The records of a run that really could have happened, by `decide` and `admit`."""
+    records = [Record("r1", 1, 0, 0, Created(agent="churn", thread="t1"))]
+    run = apply(Run("r1"), records[0])
+    for _ in range(draw(st.integers(0, max_size))):
+        if draw(st.booleans()) and run.state != "queued":
+            wanted = draw(owner_events(run))
+            step = getattr(wanted, "step", None)
+            known = not step or step in run.steps or isinstance(wanted, StepStarted)
+            events = admit(run, wanted) if known else ()
+        elif run.state == "queued" and draw(st.booleans()):
+            events = (Claimed(owner="w", epoch=run.epoch + 1),)
+        else:
+            events = decide(run, draw(commands())).events
+        try:
+            run, records = _extended(run, records, events)
+        except ImpossibleEvent:
+            continue  # asked before, undone before, ...: the journal would refuse it
+    return records
+
+
+def _extended(
+    run: Run, records: list[Record], events: tuple[Event, ...]
+) -> tuple[Run, list[Record]]:
+    added = list(records)
+    for event in events:
+        record = Record("r1", run.seq + 1, run.seq * 10, run.epoch, event)
+        run = apply(run, record)
+        added.append(record)
+    return run, added

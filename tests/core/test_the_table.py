@@ -1,0 +1,61 @@
+"""Properties of the state table itself."""
+
+from pullcord.core.events import TAGS, Created
+from pullcord.core.states import ASKS, LIVING, NEEDS_OWNER, OFFERED, TABLE, TERMINAL, RunState
+
+
+def test_every_state_can_be_reached_and_every_living_state_can_end() -> None:
+    def reachable_from(start: RunState) -> set[RunState]:
+        reached: set[RunState] = set()
+        todo = [start]
+        while todo:
+            state = todo.pop()
+            if state not in reached:
+                reached.add(state)
+                todo.extend(TABLE[state].on.values())
+        return reached
+
+    assert reachable_from(RunState.QUEUED) == set(RunState)
+    for state in LIVING:
+        assert reachable_from(state) & TERMINAL
+
+
+def test_the_ends_are_the_three_ends() -> None:
+    assert {RunState.CANCELLED, RunState.COMPLETED, RunState.FAILED} == TERMINAL
+
+
+def test_every_living_state_offers_cancel_and_no_ended_state_offers_anything() -> None:
+    for state in LIVING - {RunState.CANCELLING}:
+        assert "cancel" in OFFERED[state]
+    for state in TERMINAL:
+        assert not OFFERED[state]
+
+
+def test_the_table_and_the_events_know_the_same_names() -> None:
+    in_table = {event for row in TABLE.values() for event in row.on}
+    assert in_table == set(TAGS.values()) - {TAGS[Created]}
+    assert set(ASKS.values()) <= in_table
+
+
+def test_once_cancelling_nothing_starts_and_the_only_way_on_is_cancelled() -> None:
+    row = TABLE[RunState.CANCELLING]
+    assert set(row.on.values()) == {RunState.CANCELLING, RunState.CANCELLED}
+    assert not {"step_started", "asked", "child_born", "completed", "failed"} & row.on.keys()
+    assert row.text == "refused"
+
+
+def test_steps_start_only_while_running() -> None:
+    for event in ("step_started", "asked", "child_born"):
+        assert [state for state, row in TABLE.items() if event in row.on] == [RunState.RUNNING]
+
+
+def test_what_needs_no_owner_has_nothing_to_drive() -> None:
+    assert {
+        RunState.QUEUED, RunState.RUNNING, RunState.PAUSING, RunState.CANCELLING
+    } == NEEDS_OWNER  # fmt: skip
+
+
+def test_every_state_says_what_it_means() -> None:
+    for row in TABLE.values():
+        assert row.label.istitle()
+        assert row.says.endswith(".")
