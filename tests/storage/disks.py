@@ -4,7 +4,7 @@ import fcntl
 import os
 import struct
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
@@ -31,7 +31,7 @@ def make_ext4(image: Path, *, size_mib: int) -> None:
 
 
 @contextmanager
-def mounted_image(image: Path, folder: Path) -> Iterator[None]:
+def mounted_image(image: Path, folder: Path) -> Generator[None]:
     """The image as a file system at `folder`.
 
     `mount -o loop` frees the loop device when the last mount of it goes, so not even a child

@@ -111,6 +111,11 @@ def _left_by_a_crash(path: Path, make: Callable[[Path], apsw.Connection]) -> Non
     shutil.rmtree(there)
 
 
+def _unmerged(path: Path) -> apsw.Connection:
+    """Commits that are in a write-ahead log beside the file and not in it yet."""
+    return _foreign(path, mode="wal")
+
+
 def _half_way(path: Path) -> apsw.Connection:
     """A transaction that has begun to change the file: its old pages are in a journal beside."""
     db = _foreign(path)
@@ -123,7 +128,7 @@ def _half_way(path: Path) -> apsw.Connection:
 @pytest.mark.parametrize(
     "make",
     [
-        pytest.param(lambda path: _foreign(path, mode="wal"), id="with a write-ahead log"),
+        pytest.param(_unmerged, id="with a write-ahead log"),
         pytest.param(_half_way, id="with a hot rollback journal"),
     ],
 )

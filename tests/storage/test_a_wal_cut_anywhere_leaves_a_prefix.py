@@ -122,7 +122,7 @@ async def test_a_store_whose_wal_is_cut_anywhere_holds_what_it_held_after_a_comm
         assert seen == cuttable.after_cut(at), f"cut at {at}: not the last whole commit"
     print(
         f"{cuts} cuts of a WAL of {len(cuttable.wal)} bytes (part {part + 1} of {PARTS}), "
-        f"{len(cuttable.sizes)} commits: 0 that are not a prefix, {shortened} shorter than the whole"
+        f"{len(cuttable.sizes)} commits: 0 that are not a prefix, {shortened} cut short"
     )
     assert cuts >= (24_000 if FULL else SAMPLE) // PARTS
 

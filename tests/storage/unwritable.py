@@ -1,7 +1,7 @@
 """A child that tries to open stores it may not write to, and says what it was told.
 
-Run as a program: `unwritable nobody PATH...` gives up root first; `unwritable sealed FOLDER PATH...`
-(in a private mount namespace) makes FOLDER read-only first, as a full remount would.
+Run as a program: `unwritable nobody PATH...` gives up root first; `unwritable sealed FOLDER
+PATH...` (in a private mount namespace) makes FOLDER read-only first.
 """
 
 import os

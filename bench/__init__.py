@@ -1,0 +1,1 @@
+"""Ratios against the bare limit, each measured in one run. `make bench` prints them."""

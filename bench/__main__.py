@@ -1,0 +1,31 @@
+"""Measure everything and print one table. Exits with 1 if a target is not reached."""
+
+import asyncio
+import os
+import platform
+import sys
+import tempfile
+from pathlib import Path
+
+import apsw
+
+from bench import commits, controls, reading
+
+
+async def main() -> int:
+    print(
+        f"Python {platform.python_version()}, SQLite {apsw.sqlite_lib_version()}, "
+        f"{os.cpu_count()} cores, Linux {platform.release().split('-')[0]}\n"
+    )
+    print("| what | measured | target | over | |\n|---|--:|--:|---|---|")
+    missed = 0
+    for theme in (commits, controls, reading):
+        with tempfile.TemporaryDirectory(dir=os.environ.get("PULLCORD_BENCH_DIR")) as folder:
+            for figure in await theme.measure(Path(folder)):
+                print(figure.row(), flush=True)
+                missed += not figure.reached
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(asyncio.run(main()))

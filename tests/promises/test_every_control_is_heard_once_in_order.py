@@ -1,0 +1,100 @@
+"""Promise: whoever is in a call hears every control recorded after its intent: once, in order, also
+one that slipped in before the cutter was there, and also that another has taken the run.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from pathlib import Path
+
+import pytest
+
+from pullcord.core.commands import Cancel, Pause, Redirect, Resume
+from pullcord.core.events import Control, Created, StepStarted
+from pullcord.journal.journal import Journal
+from pullcord.journal.ledger import Append
+from pullcord.runtime.control import ControlThread
+from pullcord.testing import ManualClock
+
+
+class Ear:
+    """Collects controls from whichever thread brings them."""
+
+    def __init__(self) -> None:
+        self._heard: asyncio.Queue[str] = asyncio.Queue()
+        self._loop = asyncio.get_running_loop()
+
+    def cut(self, control: Control) -> None:
+        self._loop.call_soon_threadsafe(self._heard.put_nowait, type(control).__name__)
+
+    async def hears(self, *names: str) -> None:
+        async with asyncio.timeout(30):
+            heard = [await self._heard.get() for _ in names]
+        assert heard == list(names)
+        assert self._heard.empty()
+
+    def has_heard_nothing(self) -> bool:
+        return self._heard.empty()
+
+
+@pytest.fixture
+async def journal(tmp_path: Path) -> AsyncGenerator[Journal]:
+    async with Journal.open(tmp_path / "runs.db", clock=ManualClock()) as journal:
+        created = Created(agent="churn", thread="t1")
+        await journal.append(Append(run_id="r1", events=[created], expected_seq=0))
+        assert await journal.acquire("r1", owner="w1", ttl_s=30)
+        intent = StepStarted(step="a", name="a")
+        await journal.append(Append(run_id="r1", events=[intent], expected_seq=2, epoch=1))
+        yield journal
+
+
+async def test_controls_are_heard_once_and_in_order(journal: Journal) -> None:
+    control, ear = ControlThread(journal), Ear()
+    with control.cutting("r1", ear.cut, after_seq=3):
+        await journal.command("r1", Pause(by="ana"))
+        await journal.command("r1", Resume(by="ana"))
+        await journal.command("r1", Redirect(by="ana", instruction="other way"))
+        await journal.command("r1", Cancel(by="ana"))
+        await journal.command("r1", Cancel(by="ana", now=True))
+        await ear.hears("PauseRequested", "Resumed", "Redirected", "CancelRequested", "Hurried")
+    control.close()
+
+
+async def test_a_control_that_came_before_the_cutter_is_heard_on_entering(
+    journal: Journal,
+) -> None:
+    control, ear = ControlThread(journal), Ear()
+    await journal.command("r1", Cancel(by="ana"))
+    with control.cutting("r1", ear.cut, after_seq=3):
+        await ear.hears("CancelRequested")
+    control.close()
+
+
+async def test_a_successor_cuts_its_predecessor(tmp_path: Path, journal: Journal) -> None:
+    control, ear = ControlThread(journal), Ear()
+    with control.cutting("r1", ear.cut, after_seq=3):
+        async with Journal.open(tmp_path / "runs.db", clock=ManualClock(boot="another")) as other:
+            assert await other.acquire("r1", owner="w2", ttl_s=30)
+        await ear.hears("Claimed")
+    control.close()
+
+
+async def test_outside_the_block_nothing_is_heard(journal: Journal) -> None:
+    control, ear, inner = ControlThread(journal), Ear(), Ear()
+    with control.cutting("r1", inner.cut, after_seq=3):
+        with control.cutting("r1", ear.cut, after_seq=3):
+            pass
+        await journal.command("r1", Cancel(by="ana"))
+        await inner.hears("CancelRequested")
+    assert ear.has_heard_nothing()
+    control.close()
+
+
+async def test_a_lost_poke_is_made_up_for_by_looking(tmp_path: Path, journal: Journal) -> None:
+    control, ear = ControlThread(journal), Ear()
+    for pipe in (tmp_path / "runs.db-side").glob("*.wake"):
+        pipe.unlink()
+    with control.cutting("r1", ear.cut, after_seq=3):
+        async with Journal.open(tmp_path / "runs.db") as other:
+            await other.command("r1", Cancel(by="ana"))
+        await ear.hears("CancelRequested")
+    control.close()
