@@ -10,6 +10,7 @@ import msgspec
 from pullcord.core.events import Record
 from pullcord.core.run import Run
 from pullcord.core.states import RunState
+from pullcord.errors import ChainBroken
 from pullcord.journal.chain import GENESIS, opened
 from pullcord.journal.ledger import ALL, load
 from pullcord.journal.sqlite import SqliteStore
@@ -46,6 +47,8 @@ def look(view: View) -> Seen:
         rows = view.rows(head.run_id, after_seq=0, limit=ALL)
         for _ in opened(head.run_id, rows, seq=0, before=GENESIS):
             pass
+        if len(rows) != head.seq:  # a damaged file may list a run under a name it never had
+            raise ChainBroken(head.run_id, seq=len(rows), why=f"the run ends at {head.seq}")
         hashes[head.run_id] = tuple(row.hash for row in rows)
         if live := view.live(head.run_id, after_pos=0):
             texts[head.run_id] = tuple(live)

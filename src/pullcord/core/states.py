@@ -10,6 +10,8 @@ from typing import Final, Literal, NamedTuple
 
 
 class RunState(StrEnum):
+    """Where a run is in its life. `TABLE` says what each means and what may happen in it."""
+
     QUEUED = "queued"
     RUNNING = "running"
     PAUSING = "pausing"

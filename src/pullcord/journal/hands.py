@@ -82,7 +82,10 @@ class ThreadHands:
 
     def _carry_out(self, batch: "Sequence[_Job[Any]]") -> None:
         try:
-            self._store.write(batch[0].carry_out if len(batch) == 1 else _all_of(batch))
+            if len(batch) == 1:
+                self._store.write(batch[0].carry_out)
+            else:
+                self._write_together(batch)
         except BaseException as error:
             # Not durable, or not known to be: nobody in this batch may be told otherwise,
             # not even those whose refusal was decided on what the others had written.
@@ -90,6 +93,12 @@ class ThreadHands:
                 job.error = error
         self._store.poke()  # before the answers: afterwards it would contend with their readers
         _answer(batch)
+
+    def _write_together(self, batch: "Sequence[_Job[Any]]") -> None:
+        try:
+            self._store.write(_all_of(batch))
+        except _Torn:
+            self._store.write(_one_by_one(batch))
 
 
 class Answer(asyncio.Future[T]):
@@ -119,16 +128,39 @@ class _Job(Answer[T]):
 
 
 def _all_of(batch: "Sequence[_Job[Any]]") -> Callable[[Transaction], None]:
-    """Every job of the batch in one transaction; one that is refused leaves no trace in it."""
+    """Every job of the batch in one transaction; one that is refused leaves no trace in it.
+
+    Nearly all refusals come before the first row is written, and cost nothing. Only if one came
+    later is the batch carried out again with a savepoint around each job.
+    """
 
     def carry_out(tx: Transaction) -> None:
         for job in batch:
+            before = tx.written()
+            try:
+                job.carry_out(tx)
+            except PullcordError as refusal:
+                if tx.written() != before:
+                    raise _Torn from refusal
+                job.error = refusal
+
+    return carry_out
+
+
+def _one_by_one(batch: "Sequence[_Job[Any]]") -> Callable[[Transaction], None]:
+    def carry_out(tx: Transaction) -> None:
+        for job in batch:
+            job.error = None
             try:
                 tx.attempt(lambda job=job: job.carry_out(tx))
             except PullcordError as refusal:
                 job.error = refusal
 
     return carry_out
+
+
+class _Torn(Exception):
+    """A job was refused after it had written: the transaction holds half of it."""
 
 
 def _answer(batch: "Sequence[_Job[Any]]") -> None:

@@ -90,8 +90,10 @@ class Ledger:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._cache: OrderedDict[str, tuple[Run, bytes]] = OrderedDict()
+        self._heads: dict[str, Head] = {}
+        self._version: object = None
 
-    # --- append, command ------------------------------------------------------------------------
+    # --- append, command ----------------------------------------------------------------------
 
     def write(self, tx: Transaction, changes: Sequence[Change]) -> list[Appended | Ack]:
         """Carry out all changes, in order, or none: an append that is refused raises."""
@@ -104,7 +106,7 @@ class Ledger:
 
     def append(self, tx: Transaction, change: Append) -> Appended:
         """Add an owner's events, or create the run."""
-        head = tx.head(change.run_id)
+        head = self._head(tx, change.run_id)
         if head is None:
             head = self._newborn(change)
         else:
@@ -119,7 +121,7 @@ class Ledger:
 
     def command(self, tx: Transaction, run_id: str, command: Command) -> Ack:
         """Decide a control on the run as it is at this instant, and record it."""
-        head = _existing(tx, run_id)
+        head = self._existing(tx, run_id)
         digest = _body(command)
         if command.key is not None and (stored := tx.ack(run_id, command.key)):
             if stored.digest == digest:
@@ -172,6 +174,7 @@ class Ledger:
         is_new = head.seq == 0
         if is_new or (head.state, head.epoch, head.holder) != (run.state, run.epoch, holder):
             tx.put_head(after)
+        self._heads[head.run_id] = after
         tx.add_rows(head.run_id, rows)
         if seq // SNAPSHOT_EVERY > head.seq // SNAPSHOT_EVERY:
             tx.put_snapshot(head.run_id, _snapshot(run, digest))
@@ -196,7 +199,7 @@ class Ledger:
             updated_at_ms=0,
         )
 
-    # --- leases -----------------------------------------------------------------------------------
+    # --- leases -------------------------------------------------------------------------------
 
     def acquire(
         self, tx: Transaction, run_id: str, *, owner: str, ttl_s: float, held: Lease | None = None
@@ -206,7 +209,7 @@ class Ledger:
         Being asked to drive a run confers nothing: a live lease is respected, unless it is the
         caller's own (`held`), as when its parked run has been resumed.
         """
-        head = _existing(tx, run_id)
+        head = self._existing(tx, run_id)
         now = self._clock.boot_time()
         mine = held is not None and held.epoch == head.epoch and head.holder.owner == held.owner
         if head.state not in NEEDS_OWNER or (is_held(head, now) and not mine):
@@ -219,25 +222,25 @@ class Ledger:
 
     def renew(self, tx: Transaction, lease: Lease, *, ttl_s: float) -> None:
         """Hold on for longer. A lease that lapsed unnoticed may be renewed; a lost one may not."""
-        head = _existing(tx, lease.run_id)
+        head = self._existing(tx, lease.run_id)
         _licensed(head, lease.epoch)
         holder = _until(lease.owner, self._clock.boot_time(), ttl_s)
-        tx.put_head(msgspec.structs.replace(head, holder=holder))
+        self._put(tx, msgspec.structs.replace(head, holder=holder))
 
     def release(self, tx: Transaction, lease: Lease) -> None:
         """Let go. Nothing happens if another has taken over meanwhile."""
-        head = _existing(tx, lease.run_id)
+        head = self._existing(tx, lease.run_id)
         if head.epoch == lease.epoch:
-            tx.put_head(msgspec.structs.replace(head, holder=NOBODY))
+            self._put(tx, msgspec.structs.replace(head, holder=NOBODY))
 
-    # --- live text --------------------------------------------------------------------------------
+    # --- live text ----------------------------------------------------------------------------
 
     def say(self, tx: Transaction, lease: Lease, part: str, *, offset: int, text: str) -> str:
         """Add text to a part that has not ended: `shown`, `held` while pausing, or `refused`.
 
         Text is refused from the record of a cancel on: what was not accepted was never said.
         """
-        head = _existing(tx, lease.run_id)
+        head = self._existing(tx, lease.run_id)
         _licensed(head, lease.epoch)
         fate = TABLE[head.state].text
         if fate == "refused":
@@ -251,7 +254,28 @@ class Ledger:
         tx.add_live(lease.run_id, part, offset=offset, text=text, after_seq=head.seq)
         return fate
 
-    # --- the run behind a head --------------------------------------------------------------------
+    # --- the end of a run, and the run behind it ----------------------------------------------
+
+    def _head(self, tx: Transaction, run_id: str) -> Head | None:
+        """The head as this ledger left it, if nobody else has written since; else as it is."""
+        version = tx.version()
+        if version != self._version or len(self._heads) > _CACHED_RUNS:
+            self._version = version
+            self._heads.clear()
+        if head := self._heads.get(run_id):
+            return head
+        if head := tx.head(run_id):
+            self._heads[run_id] = head
+        return head
+
+    def _put(self, tx: Transaction, head: Head) -> None:
+        tx.put_head(head)
+        self._heads[head.run_id] = head
+
+    def _existing(self, tx: Transaction, run_id: str) -> Head:
+        if head := self._head(tx, run_id):
+            return head
+        raise RunNotFound(run_id)
 
     def _at(self, tx: Transaction, head: Head) -> Run:
         """The run at `head`: the cached draft, brought up to date, or folded from the store."""
@@ -321,12 +345,6 @@ def _restore(run_id: str, kept: Snapshot) -> Run:
     if run.id != run_id or run.seq != kept.seq:
         raise ChainBroken(run_id, seq=kept.seq, why="its snapshot is of another record")
     return run
-
-
-def _existing(tx: View, run_id: str) -> Head:
-    if head := tx.head(run_id):
-        return head
-    raise RunNotFound(run_id)
 
 
 def _licensed(head: Head, epoch: int | None) -> None:

@@ -83,6 +83,7 @@ class SqliteStore:
             try:
                 self._begin()
                 try:
+                    self._writer.look_around()
                     result = job(self._writer)
                     self._writer.run("COMMIT")
                 except BaseException:
@@ -182,6 +183,7 @@ class SqliteStore:
             raise self._locked_out() from None
 
     def _roll_back(self) -> None:
+        self._writer.rolled_back()
         # After some errors (a full disk, a failed read) SQLite has rolled back by itself.
         with contextlib.suppress(apsw.Error):
             if self._writer.db.in_transaction:
@@ -232,6 +234,20 @@ class _Connection:
 
     def __init__(self, db: apsw.Connection) -> None:
         self.db = db
+        self._others, self._rollbacks = 0, 0
+
+    def look_around(self) -> None:
+        """At the start of a transaction: has anyone else committed since the last one?"""
+        self._others = cast("int", self.db.pragma("data_version"))
+
+    def rolled_back(self) -> None:
+        self._rollbacks += 1
+
+    def version(self) -> object:
+        return self._others, self._rollbacks
+
+    def written(self) -> int:
+        return self.db.total_changes()
 
     def run(self, statement: str, bindings: Sequence[Any] = ()) -> None:
         self.db.execute(statement, bindings)
@@ -412,6 +428,7 @@ class _Connection:
         try:
             result = job()
         except BaseException:
+            self.rolled_back()
             if self.db.in_transaction:  # a full disk ends the whole transaction by itself
                 self.run("ROLLBACK TO job")
                 self.run("RELEASE job")

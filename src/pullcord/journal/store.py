@@ -121,6 +121,15 @@ class Transaction(View, Protocol):
         """Carry out a part of the transaction that is undone alone if it raises."""
         ...
 
+    def written(self) -> int:
+        """Grows with every row written. The same before and after: nothing was."""
+        ...
+
+    def version(self) -> object:
+        """Equal to an earlier one only if nothing was committed in between but by this store
+        object, and nothing of that was rolled back. What was read then is still true."""
+        ...
+
 
 class Listener(Protocol):
     """Hears that the store has changed, in this process or another. Used by one thread."""

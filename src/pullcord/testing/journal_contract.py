@@ -77,7 +77,13 @@ class _Bench:
         return [type(record.event).__name__ for record in await self.journal.read(run_id)]
 
 
+CONTRACT: Final[list[Check]] = []
+"""Every check, in the order of this file."""
+
+
 def _check(body: Callable[[_Bench], Awaitable[None]]) -> Check:
+    """Make a check of `body`: an empty store each time, under a clock that stands still."""
+
     async def check(make: MakeStore) -> None:
         clock = ManualClock()
         async with Journal(make(), clock=clock) as journal:
@@ -85,6 +91,7 @@ def _check(body: Callable[[_Bench], Awaitable[None]]) -> Check:
 
     check.__name__ = body.__name__
     check.__doc__ = body.__doc__
+    CONTRACT.append(check)
     return check
 
 
@@ -99,6 +106,7 @@ async def _refused(expected: type[PullcordError], act: Awaitable[object]) -> Pul
 # --- append -----------------------------------------------------------------------------------
 
 
+@_check
 async def of_two_writers_from_the_same_place_one_is_refused(bench: _Bench) -> None:
     await bench.create("r1")
     claim = await bench.own("r1")
@@ -109,6 +117,7 @@ async def of_two_writers_from_the_same_place_one_is_refused(bench: _Bench) -> No
     assert await bench.names("r1") == ["Created", "Claimed", "StepStarted"]
 
 
+@_check
 async def an_append_across_runs_is_all_or_nothing(bench: _Bench) -> None:
     await bench.create("parent")
     claim = await bench.own("parent")
@@ -136,6 +145,7 @@ async def an_append_across_runs_is_all_or_nothing(bench: _Bench) -> None:
     assert claim.lease.epoch == 1
 
 
+@_check
 async def a_refused_write_takes_nothing_else_with_it(bench: _Bench) -> None:
     """Writers that share a commit do not share a fate."""
     for number in range(20):
@@ -153,6 +163,7 @@ async def a_refused_write_takes_nothing_else_with_it(bench: _Bench) -> None:
         assert len(await bench.journal.read(f"r{number}")) == (3 if number % 2 else 2)
 
 
+@_check
 async def an_impossible_event_is_refused_and_nothing_is_written(bench: _Bench) -> None:
     await bench.create("r1")
     claim = await bench.own("r1")
@@ -170,6 +181,7 @@ async def an_impossible_event_is_refused_and_nothing_is_written(bench: _Bench) -
     )
 
 
+@_check
 async def a_cancelled_writer_is_told_what_became_of_its_write(bench: _Bench) -> None:
     await bench.create("r1")
     claim = await bench.own("r1")
@@ -191,6 +203,7 @@ async def a_cancelled_writer_is_told_what_became_of_its_write(bench: _Bench) -> 
 # --- controls ---------------------------------------------------------------------------------
 
 
+@_check
 async def of_completion_and_cancel_the_first_to_commit_wins(bench: _Bench) -> None:
     for run_id in ("early", "late"):
         await bench.create(run_id)
@@ -210,6 +223,7 @@ async def of_completion_and_cancel_the_first_to_commit_wins(bench: _Bench) -> No
             assert (again.verdict, again.seq) == ("already", 4)
 
 
+@_check
 async def the_same_key_gets_the_same_answer_for_ever(bench: _Bench) -> None:
     await bench.create("r1")
     await bench.own("r1")
@@ -222,6 +236,7 @@ async def the_same_key_gets_the_same_answer_for_ever(bench: _Bench) -> None:
     assert (await bench.names("r1"))[2:] == ["PauseRequested", "Resumed"]
 
 
+@_check
 async def a_stale_command_is_rejected_but_a_cancel_never_is(bench: _Bench) -> None:
     await bench.create("r1")
     await bench.own("r1")
@@ -231,6 +246,7 @@ async def a_stale_command_is_rejected_but_a_cancel_never_is(bench: _Bench) -> No
     assert (await bench.journal.command("r1", Cancel(by="bo", seen_seq=2))).verdict == "applied"
 
 
+@_check
 async def what_cannot_be_named_is_not_looked_up(bench: _Bench) -> None:
     await _refused(RunNotFound, bench.journal.command("nobody", Pause(by="ana")))
     await _refused(RunNotFound, bench.journal.read("nobody"))
@@ -250,6 +266,7 @@ async def what_cannot_be_named_is_not_looked_up(bench: _Bench) -> None:
 # --- owners -----------------------------------------------------------------------------------
 
 
+@_check
 async def a_run_that_is_held_cannot_be_taken(bench: _Bench) -> None:
     await bench.create("r1")
     await bench.own("r1")
@@ -259,6 +276,7 @@ async def a_run_that_is_held_cannot_be_taken(bench: _Bench) -> None:
     assert await bench.journal.acquire("r1", owner="w2", ttl_s=TTL_S) is None
 
 
+@_check
 async def an_earlier_owner_writes_nothing(bench: _Bench) -> None:
     await bench.create("r1")
     first = await bench.own("r1", "w1")
@@ -274,6 +292,7 @@ async def an_earlier_owner_writes_nothing(bench: _Bench) -> None:
     assert await bench.names("r1") == ["Created", "Claimed", "Claimed", "StepStarted"]
 
 
+@_check
 async def a_lease_is_kept_by_renewing_and_lost_by_lapse_release_or_reboot(bench: _Bench) -> None:
     await bench.create("r1")
     claim = await bench.own("r1", "w1")
@@ -293,6 +312,7 @@ async def a_lease_is_kept_by_renewing_and_lost_by_lapse_release_or_reboot(bench:
     assert (await bench.own("r1", "w4")).run.state is RunState.RUNNING
 
 
+@_check
 async def nobody_appends_without_owning(bench: _Bench) -> None:
     await bench.create("r1")
     orphan = Append(run_id="r1", events=[Completed()], expected_seq=1)
@@ -303,6 +323,7 @@ async def nobody_appends_without_owning(bench: _Bench) -> None:
     )
 
 
+@_check
 async def only_runs_that_need_an_owner_can_be_claimed(bench: _Bench) -> None:
     for run_id in ("waits", "held", "paused", "ended", "foreign", "cancelling"):
         await bench.create(run_id, agent="other" if run_id == "foreign" else "churn")
@@ -319,6 +340,7 @@ async def only_runs_that_need_an_owner_can_be_claimed(bench: _Bench) -> None:
     assert "held" in await bench.journal.claimable(agents=["churn"])
 
 
+@_check
 async def a_holder_may_claim_its_own_run_again(bench: _Bench) -> None:
     """Paused, resumed: the process that still has it in memory goes on before anyone else."""
     await bench.create("r1")
@@ -336,6 +358,7 @@ async def a_holder_may_claim_its_own_run_again(bench: _Bench) -> None:
 # --- reading, text, blobs ---------------------------------------------------------------------
 
 
+@_check
 async def records_come_back_as_they_were_written(bench: _Bench) -> None:
     await bench.create("r1")
     claim = await bench.own("r1")
@@ -353,6 +376,7 @@ async def records_come_back_as_they_were_written(bench: _Bench) -> None:
     assert records[3].event == StepFinished(step="a", result=dump(value))
 
 
+@_check
 async def a_long_run_loads_as_its_records_fold(bench: _Bench) -> None:
     await bench.create("r1")
     claim = await bench.own("r1")
@@ -367,6 +391,7 @@ async def a_long_run_loads_as_its_records_fold(bench: _Bench) -> None:
     assert await bench.journal.load("r1") == replay("r1", records)
 
 
+@_check
 async def a_large_payload_is_kept_whole(bench: _Bench) -> None:
     await bench.create("r1")
     claim = await bench.own("r1")
@@ -381,6 +406,7 @@ async def a_large_payload_is_kept_whole(bench: _Bench) -> None:
     assert (await bench.journal.load("r1")).state is RunState.COMPLETED
 
 
+@_check
 async def text_is_shown_held_or_refused_by_the_state_of_the_run(bench: _Bench) -> None:
     await bench.create("r1")
     claim = await bench.own("r1")
@@ -399,6 +425,7 @@ async def text_is_shown_held_or_refused_by_the_state_of_the_run(bench: _Bench) -
     assert (await bench.journal.load("r1")).texts == {"p1": False}
 
 
+@_check
 async def runs_are_listed_newest_first(bench: _Bench) -> None:
     for number in range(12):
         await bench.create(f"r{number}", thread=f"t{number % 3}")
@@ -423,6 +450,7 @@ async def runs_are_listed_newest_first(bench: _Bench) -> None:
 # --- hearing ----------------------------------------------------------------------------------
 
 
+@_check
 async def a_subscriber_sees_everything_once_in_order_from_any_place(bench: _Bench) -> None:
     await bench.create("r1")
     claim = await bench.own("r1")
@@ -458,6 +486,7 @@ async def a_subscriber_sees_everything_once_in_order_from_any_place(bench: _Benc
             assert rest == records[place.seq :]
 
 
+@_check
 async def a_watcher_hears_which_runs_changed(bench: _Bench) -> None:
     loop = asyncio.get_running_loop()
     heard: asyncio.Queue[str] = asyncio.Queue()
@@ -479,40 +508,10 @@ async def a_watcher_hears_which_runs_changed(bench: _Bench) -> None:
     stop_failing()
 
 
+@_check
 async def a_closed_journal_says_so(bench: _Bench) -> None:
     await bench.create("r1")
     await bench.journal.aclose()
     await _refused(JournalClosed, bench.journal.command("r1", Pause(by="ana")))
     await _refused(JournalClosed, bench.journal.read("r1"))
     await bench.journal.aclose()
-
-
-CONTRACT: Final[tuple[Check, ...]] = tuple(
-    _check(body)
-    for body in (
-        of_two_writers_from_the_same_place_one_is_refused,
-        an_append_across_runs_is_all_or_nothing,
-        a_refused_write_takes_nothing_else_with_it,
-        an_impossible_event_is_refused_and_nothing_is_written,
-        a_cancelled_writer_is_told_what_became_of_its_write,
-        of_completion_and_cancel_the_first_to_commit_wins,
-        the_same_key_gets_the_same_answer_for_ever,
-        a_stale_command_is_rejected_but_a_cancel_never_is,
-        what_cannot_be_named_is_not_looked_up,
-        a_run_that_is_held_cannot_be_taken,
-        an_earlier_owner_writes_nothing,
-        a_lease_is_kept_by_renewing_and_lost_by_lapse_release_or_reboot,
-        nobody_appends_without_owning,
-        only_runs_that_need_an_owner_can_be_claimed,
-        a_holder_may_claim_its_own_run_again,
-        records_come_back_as_they_were_written,
-        a_long_run_loads_as_its_records_fold,
-        a_large_payload_is_kept_whole,
-        text_is_shown_held_or_refused_by_the_state_of_the_run,
-        runs_are_listed_newest_first,
-        a_subscriber_sees_everything_once_in_order_from_any_place,
-        a_watcher_hears_which_runs_changed,
-        a_closed_journal_says_so,
-    )
-)
-"""Every check, in the order of the file."""

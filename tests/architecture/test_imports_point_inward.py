@@ -1,0 +1,94 @@
+"""The arrows of docs/architecture.md, as a test: a layer imports only what is listed for it."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import pullcord
+
+MAY_IMPORT = {
+    "errors": set[str](),
+    "core": {"core", "errors"},
+    "journal": {"core", "errors", "journal"},
+    "runtime": {"core", "errors", "journal", "runtime"},
+    "testing": {"core", "errors", "journal", "runtime", "testing"},
+}
+ROOT = Path(pullcord.__file__).parent
+MODULES = sorted(path for path in ROOT.rglob("*.py") if path != ROOT / "__init__.py")
+
+
+def layer_of(module: Path) -> str:
+    return module.relative_to(ROOT).parts[0].removesuffix(".py")
+
+
+def imports_of(tree: ast.AST) -> set[str]:
+    """Every pullcord module imported, in function bodies too."""
+    return {
+        node.module
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("pullcord.")
+        if node.module
+    }
+
+
+def parsed(module: Path) -> ast.Module:
+    return ast.parse(module.read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda m: str(m.relative_to(ROOT)))
+def test_imports_point_inward(module: Path) -> None:
+    layers = {name.split(".")[1] for name in imports_of(parsed(module))}
+    assert layers <= MAY_IMPORT[layer_of(module)]
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda m: str(m.relative_to(ROOT)))
+def test_no_import_hides_in_a_function(module: Path) -> None:
+    for function in ast.walk(parsed(module)):
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+            hidden = [n for n in ast.walk(function) if isinstance(n, ast.Import | ast.ImportFrom)]
+            assert not hidden, f"{function.name} imports in line {hidden[0].lineno}"
+
+
+def test_there_is_no_cycle() -> None:
+    graph = {
+        ".".join(("pullcord", *module.relative_to(ROOT).with_suffix("").parts)): imports_of(
+            parsed(module)
+        )
+        for module in MODULES
+    }
+    settled: set[str] = set()
+    while ready := [name for name in graph.keys() - settled if graph[name] <= settled]:
+        settled |= set(ready)
+        settled |= {name for name in graph if name.endswith(".__init__")}
+    assert not graph.keys() - settled
+
+
+def test_the_core_is_pure() -> None:
+    forbidden = {"asyncio", "time", "os", "random", "threading", "apsw", "datetime", "socket"}
+    for module in (ROOT / "core").rglob("*.py"):
+        for node in ast.walk(parsed(module)):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            assert not forbidden & {name.split(".")[0] for name in names}, module.name
+
+
+def test_no_module_and_no_function_is_too_long_to_see_whole() -> None:
+    for module in MODULES:
+        assert len(module.read_text().splitlines()) <= 500, module.name
+        for node in ast.walk(parsed(module)):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                assert (node.end_lineno or 0) - node.lineno < 70, f"{module.name}: {node.name}"
+
+
+def test_only_the_control_side_is_free_of_asyncio() -> None:
+    """What must work with the event loop blocked may not know of one."""
+    for name in ("runtime/control.py", "journal/watch.py", "journal/wake.py"):
+        assert "import asyncio" not in (ROOT / name).read_text()
+
+
+def test_the_public_names_are_about_twenty_and_all_there() -> None:
+    assert len(pullcord.__all__) <= 25
+    assert pullcord.__all__ == sorted(pullcord.__all__, key=lambda name: (name.islower(), name))
+    for name in pullcord.__all__:
+        assert getattr(pullcord, name).__doc__ or name in ("Command", "Event")

@@ -1,0 +1,113 @@
+"""README, examples and documents say what the code does, because the code is asked."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pullcord.core.states import OFFERED, TABLE
+from pullcord.errors import PullcordError
+
+ROOT = Path(__file__).parent.parent.parent
+README = (ROOT / "README.md").read_text()
+EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+
+
+def block(language: str) -> str:
+    found = re.search(rf"```{language}\n(.*?)```", README, re.DOTALL)
+    assert found
+    return found.group(1)
+
+
+def run(*command: str) -> str:
+    done = subprocess.run(
+        [sys.executable, *command], cwd=ROOT, capture_output=True, text=True, timeout=60, check=True
+    )
+    return done.stdout
+
+
+def test_the_first_program_is_the_example_and_prints_what_the_readme_says() -> None:
+    example = (ROOT / "examples" / "one_winner.py").read_text()
+    assert example.partition('"""\n\n')[2] == block("python")
+    assert run("examples/one_winner.py") == block("text")
+
+
+def test_the_readme_shows_code_by_line_25_and_stays_short() -> None:
+    lines = README.splitlines()
+    assert lines.index("```python") < 25
+    assert len(lines) < 150
+
+
+def test_the_demo_tells_the_story_it_promises() -> None:
+    told = run("examples/demo.py")
+    for said in (
+        "ana presses pause (wrong month?) → applied",
+        "heard: use May, not April",
+        "killed with -9",
+        "in doubt, not repeated",
+        "bo presses cancel (too expensive) → applied",
+        "ana presses pause → too_late",
+        "receipt: cancelled, asked by bo (too expensive)",
+    ):
+        assert said in told
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.name)
+def test_an_example_fits_on_a_screen(example: Path) -> None:
+    assert len(example.read_text().splitlines()) <= 75
+    assert example.read_text().startswith('"""')
+
+
+def test_every_promise_names_a_test_and_every_promise_test_is_named() -> None:
+    promised = set(re.findall(r"`(tests/[a-z_/]+\.py)`", (ROOT / "docs/promises.md").read_text()))
+    folders = ("promises", "storage", "races", "crash", "contracts")
+    there = {
+        str(path.relative_to(ROOT))
+        for folder in folders
+        for path in (ROOT / "tests" / folder).glob("test_*.py")
+    }
+    assert promised == there
+
+
+def test_the_table_of_states_is_current() -> None:
+    page = ROOT / "docs" / "architecture.md"
+    before, _, rest = page.read_text().partition("<!-- states -->\n")
+    current, _, after = rest.partition("<!-- /states -->")
+    wanted = states_table()
+    if current != wanted:
+        page.write_text(f"{before}<!-- states -->\n{wanted}<!-- /states -->{after}")
+    assert current == wanted, "docs/architecture.md was out of date; it has been written anew"
+
+
+def states_table() -> str:
+    rows = [
+        f"| `{state}` | {row.says} | {', '.join(sorted(OFFERED[state])) or '—'} | "
+        f"{', '.join(sorted({str(to) for to in row.on.values()} - {state})) or '—'} |"
+        for state, row in TABLE.items()
+    ]
+    heading = "| state | what is true | offers | leads to |\n|---|---|---|---|"
+    return "\n".join([heading, *rows]) + "\n"
+
+
+def test_the_glossary_is_in_order_and_has_one_line_per_word() -> None:
+    words = re.findall(r"^\| ([a-z ]+) \| ", (ROOT / "docs/glossary.md").read_text(), re.MULTILINE)
+    words.remove("word")
+    assert words == sorted(set(words))
+
+
+def test_every_error_is_in_the_drawn_tree() -> None:
+    def below(kind: type[PullcordError]) -> set[str]:
+        return {kind.__name__}.union(*(below(sub) for sub in kind.__subclasses__()))
+
+    drawn = (sys.modules["pullcord.errors"].__doc__ or "").split()
+    assert below(PullcordError) <= set(drawn)
+
+
+def test_every_dependency_has_its_reason() -> None:
+    project = (ROOT / "pyproject.toml").read_text()
+    wanted = re.search(r"^dependencies = \[(.*?)\]", project, re.MULTILINE)
+    assert wanted
+    for name in re.findall(r'"([a-z-]+)', wanted.group(1)):
+        assert f"[{name}]" in README
