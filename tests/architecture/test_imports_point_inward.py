@@ -74,8 +74,10 @@ def test_the_core_is_pure() -> None:
 
 
 def test_no_module_and_no_function_is_too_long_to_see_whole() -> None:
+    page = (ROOT.parent.parent / "docs" / "architecture.md").read_text()
     for module in MODULES:
-        assert len(module.read_text().splitlines()) <= 500, module.name
+        is_long = len(module.read_text().splitlines()) > 500
+        assert not is_long or f"`{module.name}`" in page, f"{module.name}: say why it is one thing"
         for node in ast.walk(parsed(module)):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 assert (node.end_lineno or 0) - node.lineno < 70, f"{module.name}: {node.name}"
