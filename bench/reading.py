@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import cast
 
 import apsw
 
@@ -19,6 +20,7 @@ from pullcord.journal.ledger import Append, Order
 STEPS = 1000
 PARKED = 100_000
 ROUNDS = 40
+ROWS = "SELECT seq, at_ms, epoch, payload, hash FROM records WHERE run = 1 ORDER BY seq"
 
 
 async def measure(folder: Path) -> list[Figure]:
@@ -39,9 +41,7 @@ async def _one_long_run(folder: Path) -> list[Figure]:
     async with Journal.open(path) as journal:
         for _ in range(ROUNDS):
             began = time.perf_counter()
-            rows = db.execute(
-                "SELECT seq, at_ms, epoch, payload, hash FROM records WHERE run = 1 ORDER BY seq"
-            ).fetchall()
+            rows = cast("list[object]", db.execute(ROWS).fetchall())
             bare.append(time.perf_counter() - began)
             began = time.perf_counter()
             await journal.load("r1")
