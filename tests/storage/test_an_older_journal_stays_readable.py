@@ -169,9 +169,6 @@ def _opener() -> Generator[tuple[IO[str], IO[str]]]:
             process.stdout.close()
 
 
-@pytest.mark.xfail(
-    reason="src: _connect() reads the file before it has a busy timeout", raises=AssertionError
-)
 def test_a_file_that_another_process_has_locked_is_waited_for(tmp_path: Path) -> None:
     path = tmp_path / "runs.db"
     other = apsw.Connection(str(path))
@@ -183,11 +180,6 @@ def test_a_file_that_another_process_has_locked_is_waited_for(tmp_path: Path) ->
     other.close()
 
 
-@pytest.mark.xfail(
-    reason="src: the same; one of two openers finds the file locked in about 6 of 1,000 rounds",
-    raises=AssertionError,
-    strict=False,
-)
 @pytest.mark.campaign
 @pytest.mark.parametrize("begin_with", ["nothing", "an older file"])
 def test_two_processes_that_open_a_file_at_the_same_time_both_succeed(

@@ -10,8 +10,10 @@ from typing import Final, Literal, TypeAlias, get_args
 import msgspec
 
 from pullcord.core.commands import Source
-from pullcord.core.values import NULL, Json
-from pullcord.errors import ChainBroken, FormatUnknown
+from pullcord.core.values import NULL, VALUE_MAX_BYTES, Json
+from pullcord.errors import ChainBroken, FormatUnknown, InvalidText, Unstorable
+
+RECORD_MAX_BYTES: Final = VALUE_MAX_BYTES + 1024 * 1024
 
 Effect: TypeAlias = Literal["none", "idempotent", "once"]
 Rung: TypeAlias = Literal[
@@ -320,6 +322,30 @@ _tag_only: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 def encode_event(event: Event) -> bytes:
     """Return the event as it is stored and hashed."""
     return _encoder.encode(event)
+
+
+def check_event(event: Event) -> Event:
+    """Return `event` if it will come back from storage as what it is.
+
+    An event is only checked when it is read, and one that cannot be read would lock everybody
+    out of its run: so what is about to be written is read once before.
+
+    Raises:
+        InvalidInput: names the event and what is wrong with it.
+    """
+    name = type(event).__name__
+    try:
+        payload = _encoder.encode(event)
+        _decoder.decode(payload)
+    except (msgspec.DecodeError, TypeError, OverflowError, RecursionError) as error:
+        raise Unstorable(name, why=str(error)) from None
+    except UnicodeEncodeError as error:
+        why = f"it has half of a surrogate pair at position {error.start}"
+        raise InvalidText(f"text of {name}", why=why) from None
+    if len(payload) > RECORD_MAX_BYTES:
+        why = f"it has {len(payload):,} bytes, and {RECORD_MAX_BYTES:,} are allowed"
+        raise Unstorable(name, why=why)
+    return event
 
 
 def decode_event(payload: bytes, *, run_id: str, seq: int) -> Event:

@@ -45,9 +45,12 @@ def opened(run_id: str, rows: Iterable[Row], *, seq: int, before: bytes) -> Iter
             raise ChainBroken(run_id, seq=seq, why=f"record {row.seq} stands in its place")
         if row.payload is None:
             raise ChainBroken(run_id, seq=seq, why="its payload is gone")
-        expected = link(before, run_id, seq, row.at_ms, row.epoch, sha256(row.payload).digest())
-        if expected != row.hash:
+        try:
+            digest = sha256(row.payload).digest()
+            before = link(before, run_id, seq, row.at_ms, row.epoch, digest)
+        except TypeError as error:  # damaged pages: not even of the right type
+            raise ChainBroken(run_id, seq=seq, why=str(error)) from error
+        if before != row.hash:
             raise ChainBroken(run_id, seq=seq, why="its hash does not follow from the one before")
-        before = row.hash
         event = decode_event(row.payload, run_id=run_id, seq=seq)
         yield Record(run_id, seq, row.at_ms, row.epoch, event)

@@ -82,10 +82,10 @@ class ThreadHands:
 
     def _carry_out(self, batch: "Sequence[_Job[Any]]") -> None:
         try:
-            if len(batch) == 1:
-                self._store.write(batch[0].carry_out)
-            else:
-                self._write_together(batch)
+            self._store.write(batch[0].carry_out if len(batch) == 1 else _all_of(batch))
+        except _Trouble:
+            for job in batch:  # nothing was kept: once more, and each on its own account
+                self._carry_out_alone(job)
         except BaseException as error:
             # Not durable, or not known to be: nobody in this batch may be told otherwise,
             # not even those whose refusal was decided on what the others had written.
@@ -94,11 +94,12 @@ class ThreadHands:
         self._store.poke()  # before the answers: afterwards it would contend with their readers
         _answer(batch)
 
-    def _write_together(self, batch: "Sequence[_Job[Any]]") -> None:
+    def _carry_out_alone(self, job: "_Job[Any]") -> None:
+        job.error = None
         try:
-            self._store.write(_all_of(batch))
-        except _Torn:
-            self._store.write(_one_by_one(batch))
+            self._store.write(job.carry_out)
+        except BaseException as error:
+            job.error = error
 
 
 class Answer(asyncio.Future[T]):
@@ -128,39 +129,24 @@ class _Job(Answer[T]):
 
 
 def _all_of(batch: "Sequence[_Job[Any]]") -> Callable[[Transaction], None]:
-    """Every job of the batch in one transaction; one that is refused leaves no trace in it.
-
-    Nearly all refusals come before the first row is written, and cost nothing. Only if one came
-    later is the batch carried out again with a savepoint around each job.
-    """
+    """Every job of the batch in one transaction. One that is refused has left no trace in it,
+    because refusals come before the first row is written; anything else is trouble."""
 
     def carry_out(tx: Transaction) -> None:
         for job in batch:
             before = tx.written()
             try:
                 job.carry_out(tx)
-            except PullcordError as refusal:
-                if tx.written() != before:
-                    raise _Torn from refusal
-                job.error = refusal
+            except Exception as error:
+                if not isinstance(error, PullcordError) or tx.written() != before:
+                    raise _Trouble from error
+                job.error = error
 
     return carry_out
 
 
-def _one_by_one(batch: "Sequence[_Job[Any]]") -> Callable[[Transaction], None]:
-    def carry_out(tx: Transaction) -> None:
-        for job in batch:
-            job.error = None
-            try:
-                tx.attempt(lambda job=job: job.carry_out(tx))
-            except PullcordError as refusal:
-                job.error = refusal
-
-    return carry_out
-
-
-class _Torn(Exception):
-    """A job was refused after it had written: the transaction holds half of it."""
+class _Trouble(Exception):
+    """A job failed in a way that may concern the others of its batch."""
 
 
 def _answer(batch: "Sequence[_Job[Any]]") -> None:
@@ -184,9 +170,9 @@ async def settled(answer: Answer[T]) -> T:
     """Return the answer, however often the caller is cancelled meanwhile.
 
     A task that is cancelled while it awaits an `Answer` is told so only when the answer is
-    there: asyncio then raises in place of the result, and here both are put right. One
-    cancellation is delivered at the caller's next await, with the task's count of requests
-    unchanged (asyncio.timeout() relies on it).
+    there: asyncio then raises in place of the result. Here the caller gets the result all the
+    same, and the cancellation at its next await, unless it was called off meanwhile (the
+    `asyncio.timeout()` that asked for it has been left).
     """
     try:
         return await answer
@@ -194,6 +180,11 @@ async def settled(answer: Answer[T]) -> T:
         if not answer.done():
             raise  # the coroutine itself is being closed
         if task := asyncio.current_task():
-            task.uncancel()
-            task.cancel()
+            asyncio.get_running_loop().call_soon(_cancel_again, task)
         return answer.result()
+
+
+def _cancel_again(task: asyncio.Task[Any]) -> None:
+    if task.cancelling() and not task.done():
+        task.uncancel()  # the number of requests stays what it was
+        task.cancel()

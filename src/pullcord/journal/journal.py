@@ -2,17 +2,18 @@
 
 import asyncio
 import os
+import re
 import threading
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
 from pullcord.core.commands import Command, check_command
 from pullcord.core.decide import Ack
-from pullcord.core.events import Created, QuestionAsked, Record, StepStarted
+from pullcord.core.events import Created, QuestionAsked, Record, StepStarted, TextEnded, check_event
 from pullcord.core.run import Run
 from pullcord.core.states import RunState
-from pullcord.core.values import check_id
-from pullcord.errors import RunNotFound
+from pullcord.core.values import check_id, check_text
+from pullcord.errors import InvalidId, RunNotFound
 from pullcord.journal.chain import GENESIS, opened
 from pullcord.journal.clock import Clock, SystemClock
 from pullcord.journal.hands import Hands, ThreadHands
@@ -144,6 +145,7 @@ class Journal:
         Returns when it is durable: text is shown only after that. The part's end is a record.
         """
         check_id(part, kind="part")
+        check_text(text, field="text")
         return await self._hands.write(
             lambda tx: self._ledger.say(tx, lease, part, offset=offset, text=text)
         )
@@ -194,6 +196,8 @@ class Journal:
 
     async def blob(self, digest: str) -> bytes | None:
         """Return what was stored under this SHA-256 (in hex), or None."""
+        if not re.fullmatch("[0-9a-f]{64}", digest):
+            raise InvalidId(digest, kind="blob")
         return await self._hands.read(lambda view: view.blob(bytes.fromhex(digest)))
 
     # --- hear ---
@@ -237,6 +241,7 @@ def _check(change: Change) -> None:
         check_command(change.command)
         return
     for event in change.events:
+        check_event(event)
         match event:
             case Created(agent=agent, thread=thread):
                 check_id(agent, kind="agent")
@@ -245,6 +250,8 @@ def _check(change: Change) -> None:
                 check_id(step, kind="step")
             case QuestionAsked(question=question):
                 check_id(question, kind="question")
+            case TextEnded(part=part):
+                check_id(part, kind="part")
             case _:
                 pass
 

@@ -329,6 +329,9 @@ def _fold(view: View, head: Head, run: Run, digest: bytes) -> Run:
     if run.seq != head.seq or digest != head.hash:
         why = f"it leads to record {run.seq}, not to the last one, {head.seq}"
         raise ChainBroken(head.run_id, seq=run.seq, why=why)
+    if (run.state, run.epoch) != (head.state, head.epoch):
+        why = f"it leads to {run.state} in epoch {run.epoch}, and more was there before"
+        raise ChainBroken(head.run_id, seq=run.seq, why=why)
     return run
 
 

@@ -20,9 +20,11 @@ from pullcord.journal.chain import GENESIS, Row
 from pullcord.journal.schema import MIGRATIONS
 from pullcord.journal.sqlite_file import (
     PRAGMAS,
+    damaged,
     explained,
     make_ready,
     refuse_unfit,
+    unusable,
 )
 from pullcord.journal.store import (
     INLINE_MAX_BYTES,
@@ -44,7 +46,6 @@ _RUN: Final = (
     "lease_until_s, num FROM runs"
 )
 _LAST: Final = "SELECT seq, hash, at_ms FROM records WHERE run = ? ORDER BY seq DESC LIMIT 1"
-_HEAR_EVERY_S: Final = 0.25
 
 
 class SqliteStore:
@@ -63,14 +64,18 @@ class SqliteStore:
         self._readers: list[_Connection] = []
         self._readers_lock = threading.Lock()
         self._writing = threading.Lock()
-        self._side = refuse_unfit(self._path)
-        self._turnstile = Turnstile(self._side / "turn")
+        self._side = refuse_unfit(self._path, known=len(migrations))
+        try:
+            self._turnstile = Turnstile(self._side / "turn")
+            self._wake_all = WakeAll(self._side)
+        except OSError as error:
+            raise unusable(self._path, error) from error
         try:
             self._writer = _Connection(self._first_connection(migrations))
         except BaseException:
             self._turnstile.close()
+            self._wake_all.close()
             raise
-        self._wake_all = WakeAll(self._side)
 
     @property
     def name(self) -> str:
@@ -102,13 +107,15 @@ class SqliteStore:
             finally:
                 if reader.db.in_transaction:
                     reader.run("COMMIT")
-                with self._readers_lock:
-                    self._readers.append(reader)
+                self._give_back(reader)
         except apsw.Error as error:
             raise explained(error, "Reading", self._path) from error
 
     def listen(self) -> "_Listener":
-        return _Listener(WakePipe(self._side), self._connect())
+        try:
+            return _Listener(self._side, self._connect())
+        except apsw.Error as error:
+            raise explained(error, "Listening to", self._path) from error
 
     def poke(self) -> None:
         self._wake_all()
@@ -130,6 +137,8 @@ class SqliteStore:
 
     def _connect(self) -> apsw.Connection:
         db = apsw.Connection(str(self._path), statementcachesize=64)
+        # First of all: already the first look may meet another process that closes the file.
+        db.set_busy_timeout(round(self._busy_timeout_s * 1000))
         for pragma, value in PRAGMAS:
             db.pragma(pragma, value)
         # Stable plans: otherwise SQLite prepares a statement anew for each value bound to it,
@@ -145,7 +154,6 @@ class SqliteStore:
             raise self._locked_out() from None
         try:
             db = self._connect()
-            db.set_busy_timeout(round(self._busy_timeout_s * 1000))
             make_ready(db, self._path, migrations)
             db.set_busy_timeout(0)  # from here on the turnstile orders the writers
             return db
@@ -160,9 +168,14 @@ class SqliteStore:
                 raise JournalClosed
             if self._readers:
                 return self._readers.pop()
-        db = self._connect()
-        db.set_busy_timeout(round(self._busy_timeout_s * 1000))
-        return _Connection(db)
+        return _Connection(self._connect())
+
+    def _give_back(self, reader: "_Connection") -> None:
+        with self._readers_lock:
+            if self._closed:
+                reader.db.close()
+            else:
+                self._readers.append(reader)
 
     def _begin(self) -> None:
         """Enter a write transaction in turn. The turnstile is free again once the lock is ours."""
@@ -199,21 +212,24 @@ class SqliteStore:
 
 
 class _Listener:
-    """A wake pipe, and a look at `data_version` in case a poke was lost."""
+    """A wake pipe, and a look at `data_version` in case a poke was lost or no pipe can be made."""
 
-    def __init__(self, pipe: WakePipe, db: apsw.Connection) -> None:
-        self._pipe, self._db = pipe, db
+    def __init__(self, side: Path, db: apsw.Connection) -> None:
+        self._pipe: WakePipe | _Nudge
+        try:
+            self._pipe, self._look_every_s = WakePipe(side), 0.25
+        except OSError:  # a full disk, a read-only folder: hear a little later, not never
+            self._pipe, self._look_every_s = _Nudge(), 0.02
+        self._db = db
         self._version = self._data_version()
 
     def wait(self, timeout_s: float) -> bool:
         until = time.monotonic() + timeout_s
         while True:
             left = until - time.monotonic()
-            if self._pipe.wait(min(max(left, 0.0), _HEAR_EVERY_S)):
-                self._version = self._data_version()
-                return True
-            if (version := self._data_version()) != self._version:
-                self._version = version
+            poked = self._pipe.wait(min(max(left, 0.0), self._look_every_s))
+            before, self._version = self._version, self._data_version()
+            if poked or self._version != before:
                 return True
             if left <= 0:
                 return False
@@ -227,6 +243,16 @@ class _Listener:
     def close(self) -> None:
         self._pipe.close()
         self._db.close()
+
+
+class _Nudge(threading.Event):
+    """Stands in for a wake pipe within this process."""
+
+    def wake(self) -> None:
+        self.set()
+
+    def close(self) -> None:
+        pass
 
 
 class _Connection:
@@ -287,6 +313,12 @@ class _Connection:
 
     def _head(self, row: Sequence[Any]) -> Head:
         """A run's row, with the last record's."""
+        try:
+            return self._head_of(row)
+        except (ValueError, TypeError) as error:  # pages that are not what they were
+            raise damaged(Path(self.db.filename), f"run {row[0]!r}: {error}") from error
+
+    def _head_of(self, row: Sequence[Any]) -> Head:
         run_id, agent, thread, parent, created_at_ms, state, epoch, owner, boot, until_s, num = row
         seq, digest, at_ms = self._one(_LAST, (num,)) or (0, GENESIS, 0)
         return Head(
@@ -345,7 +377,10 @@ class _Connection:
             f"WHERE run = ({_NUM}) AND pos > ? ORDER BY pos",
             (run_id, after_pos),
         )
-        return [LiveText(pos, part, off, text.decode(), seq) for pos, part, off, text, seq in rows]
+        try:
+            return [LiveText(p, part, off, text.decode(), seq) for p, part, off, text, seq in rows]
+        except (ValueError, AttributeError) as error:
+            raise damaged(Path(self.db.filename), f"text of {run_id}: {error}") from error
 
     def live_end(self, run_id: str, part: str) -> int:
         row = self._one(
@@ -422,19 +457,6 @@ class _Connection:
 
     def drop_live(self, run_id: str, part: str) -> None:
         self.run(f"DELETE FROM live WHERE run = ({_NUM}) AND part = ?", (run_id, part))
-
-    def attempt(self, job: Callable[[], T]) -> T:
-        self.run("SAVEPOINT job")
-        try:
-            result = job()
-        except BaseException:
-            self.rolled_back()
-            if self.db.in_transaction:  # a full disk ends the whole transaction by itself
-                self.run("ROLLBACK TO job")
-                self.run("RELEASE job")
-            raise
-        self.run("RELEASE job")
-        return result
 
 
 def _marks(values: Sequence[object]) -> str:

@@ -13,16 +13,50 @@ from pullcord.journal.turnstile import locks_hold
 
 PRAGMAS: Final = (("synchronous", 2), ("foreign_keys", 0), ("trusted_schema", 0))
 _NETWORK: Final = frozenset({"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "ceph", "sshfs"})
+_MAGIC: Final = b"SQLite format 3\0"
+_VERSION_AT, _APPLICATION_AT = 60, 68  # in a SQLite file's header, most significant byte first
+_HEADER_BYTES: Final = _APPLICATION_AT + 4
 _MOUNTS: Final = Path("/proc/self/mountinfo")
 
 
-def refuse_unfit(path: Path) -> Path:
-    """Return the side folder for a store at `path`, made if need be.
+def refuse_unfit(path: Path, *, known: int) -> Path:
+    """Return the side folder for a store at `path`, made if need be. The file is only looked at.
 
     Raises:
-        StoreRefused: a folder, no folder above it, not writable, or on a file system whose locks
-            do not hold. Says what to do.
+        StoreRefused: a folder, no folder above it, not writable, another program's file, or on a
+            file system whose locks do not hold. Says what to do.
+        FormatUnknown: of a newer version than the `known` ones.
     """
+    try:
+        _refuse_place(path)
+        _refuse_foreign(path, known)
+        side = path.with_name(path.name + "-side")
+        side.mkdir(mode=0o700, exist_ok=True)
+        holds = locks_hold(side / "probe")
+    except apsw.Error as error:
+        raise explained(error, "Looking at", path) from error
+    except (OSError, ValueError) as error:  # ValueError: a name that no file can have
+        raise unusable(path, error) from error
+    if not holds:
+        raise StoreRefused(
+            str(path),
+            why="its file system does not keep locks between processes",
+            instead="Keep the store on a local disk.",
+        )
+    return side
+
+
+def unusable(path: Path, error: OSError | ValueError) -> StoreRefused:
+    """Return what it means that the operating system would not have this path."""
+    said = error.strerror if isinstance(error, OSError) else str(error)
+    return StoreRefused(
+        str(path),
+        why=f"it cannot be written ({said})",
+        instead="A store needs a file and a folder that it may write to; choose another path.",
+    )
+
+
+def _refuse_place(path: Path) -> None:
     if path.is_dir():
         raise StoreRefused(
             str(path), why="it is a folder", instead=f"Name a file in it, such as {path}/runs.db"
@@ -40,22 +74,57 @@ def refuse_unfit(path: Path) -> Path:
             "memory do not reach other machines",
             instead="Keep the store on a local disk, or use PostgreSQL for many machines.",
         )
-    side = path.with_name(path.name + "-side")
+
+
+def _refuse_foreign(path: Path, known: int) -> None:
+    """Look at the file's first bytes without touching it: to open it as a database would already
+    recover another program's crashed transaction. Through SQLite's own file layer all the same:
+    to open and close it ourselves would drop the locks of this process's connections to it."""
+    if not path.exists() or path.stat().st_size == 0:
+        return
+    flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_MAIN_DB
+    file = apsw.VFSFile("", str(path), [flags, 0])
     try:
-        side.mkdir(mode=0o700, exist_ok=True)
-        if not locks_hold(side / "probe"):
-            raise StoreRefused(
-                str(path),
-                why="its file system does not keep locks between processes",
-                instead="Keep the store on a local disk.",
-            )
-    except OSError as error:
-        raise StoreRefused(
-            str(path),
-            why=f"its folder cannot be written ({error.strerror})",
-            instead="A store needs a folder it may write to; choose another path.",
-        ) from error
-    return side
+        header = file.xRead(_HEADER_BYTES, 0)
+    finally:
+        file.xClose()
+    if not header.startswith(_MAGIC):
+        raise _not_sqlite(path)
+    if _number(header, _APPLICATION_AT) != APPLICATION_ID:
+        raise _foreign(path)
+    _refuse_newer(path, _number(header, _VERSION_AT), known)
+
+
+def _number(header: bytes, at: int) -> int:
+    return int.from_bytes(header[at : at + 4], "big")
+
+
+def _refuse_newer(path: Path, version: int, known: int) -> None:
+    if version > known:
+        raise FormatUnknown(
+            f"The store {path}", found=f"version {version}", known=f"versions up to {known}"
+        )
+
+
+def _is_empty(db: apsw.Connection) -> bool:
+    tables = db.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    return db.pragma("application_id") == 0 == db.pragma("user_version") and tables == (0,)
+
+
+def _not_sqlite(path: Path) -> StoreRefused:
+    return StoreRefused(
+        str(path),
+        why="it is not a SQLite file",
+        instead="Choose another path; a new file is made there.",
+    )
+
+
+def _foreign(path: Path) -> StoreRefused:
+    return StoreRefused(
+        str(path),
+        why="it is a SQLite file of another program",
+        instead="Choose another path; a new file is made there.",
+    )
 
 
 def make_ready(db: apsw.Connection, path: Path, migrations: Sequence[str]) -> None:
@@ -67,8 +136,12 @@ def make_ready(db: apsw.Connection, path: Path, migrations: Sequence[str]) -> No
         StoreRefused: not a SQLite file, another program's, or damaged.
         FormatUnknown: of a newer version than this build knows.
     """
+    db.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)  # a file we refuse stays as it is
     try:
         version = _recognised(db, path, len(migrations))
+        db.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0)
+        if version == 0:  # before WAL, so that the file itself says whose it is from the start
+            db.pragma("application_id", APPLICATION_ID)
         if db.pragma("journal_mode", "wal") != "wal":
             raise StoreRefused(
                 str(path),
@@ -82,6 +155,11 @@ def make_ready(db: apsw.Connection, path: Path, migrations: Sequence[str]) -> No
     except apsw.Error as error:
         db.close()
         raise explained(error, "Opening", path) from error
+    except OSError as error:
+        db.close()
+        said = error.strerror or type(error).__name__
+        instead = "Check the disk, and open it again."
+        raise StorageFailed("Opening", path=str(path), why=said, instead=instead) from error
     except BaseException:
         db.close()
         raise
@@ -89,22 +167,12 @@ def make_ready(db: apsw.Connection, path: Path, migrations: Sequence[str]) -> No
 
 def _recognised(db: apsw.Connection, path: Path, known: int) -> int:
     """The version of our file; 0 for a new one. Only reads."""
-    application = db.pragma("application_id")
-    version = cast("int", db.pragma("user_version"))
-    tables = db.execute("SELECT count(*) FROM sqlite_master").fetchone()
-    is_new = application == 0 and version == 0 and tables == (0,)
-    if is_new:
+    if _is_empty(db):
         return 0
-    if application != APPLICATION_ID:
-        raise StoreRefused(
-            str(path),
-            why="it is a SQLite file of another program",
-            instead="Choose another path; a new file is made there.",
-        )
-    if version > known:
-        raise FormatUnknown(
-            f"The store {path}", found=f"version {version}", known=f"versions up to {known}"
-        )
+    if db.pragma("application_id") != APPLICATION_ID:
+        raise _foreign(path)
+    version = cast("int", db.pragma("user_version"))
+    _refuse_newer(path, version, known)
     return version
 
 
@@ -112,7 +180,6 @@ def _migrate(db: apsw.Connection, script: str, version: int) -> None:
     db.execute("BEGIN IMMEDIATE")
     try:
         db.execute(script)
-        db.pragma("application_id", APPLICATION_ID)
         db.pragma("user_version", version)
         db.execute("COMMIT")
     except BaseException:
@@ -134,17 +201,9 @@ def explained(error: apsw.Error, what: str, path: Path) -> JournalError:
     said = str(error)
     match error:
         case apsw.NotADBError():
-            return StoreRefused(
-                str(path),
-                why="it is not a SQLite file",
-                instead="Choose another path; a new file is made there.",
-            )
+            return _not_sqlite(path)
         case apsw.CorruptError():
-            return StoreRefused(
-                str(path),
-                why=f"it is damaged ({said})",
-                instead="Keep it as evidence and restore a copy, or begin a new file.",
-            )
+            return damaged(path, said)
         case apsw.FullError():
             return StorageFailed(
                 what, path=str(path), why="the disk is full", instead="Make room and send it again."
@@ -163,6 +222,14 @@ def explained(error: apsw.Error, what: str, path: Path) -> JournalError:
                 why=said or type(error).__name__,
                 instead="Check the disk, and send it again.",
             )
+
+
+def damaged(path: Path, how: str) -> StoreRefused:
+    return StoreRefused(
+        str(path),
+        why=f"it is damaged ({how})",
+        instead="Keep it as evidence and restore a copy, or begin a new file.",
+    )
 
 
 def file_system(folder: Path, mounts: str) -> str:

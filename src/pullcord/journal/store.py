@@ -117,10 +117,6 @@ class Transaction(View, Protocol):
         self, run_id: str, part: str, *, offset: int, text: str, after_seq: int
     ) -> None: ...
     def drop_live(self, run_id: str, part: str) -> None: ...
-    def attempt(self, job: Callable[[], T]) -> T:
-        """Carry out a part of the transaction that is undone alone if it raises."""
-        ...
-
     def written(self) -> int:
         """Grows with every row written. The same before and after: nothing was."""
         ...
@@ -149,7 +145,9 @@ class Store(Protocol):
     """A backend. Every method is synchronous and may be called from any thread.
 
     Raises (from each of them):
-        StorageFailed: the storage below did not do it; nothing of the transaction is kept.
+        StorageFailed: the storage below did not do it. Nothing of it is acknowledged or visible.
+            (After a failed sync, a machine that dies before the next write may still find the
+            transaction there, whole: sending it again with the same key is always right.)
     """
 
     @property
@@ -160,7 +158,7 @@ class Store(Protocol):
     def write(self, job: Callable[[Transaction], T]) -> T:
         """Carry out `job` alone in the store and return its result once that is durable.
 
-        If `job` raises, nothing of it is kept.
+        If `job` raises, nothing of it is written.
         """
         ...
 

@@ -5,11 +5,11 @@ import threading
 from collections.abc import Callable
 from typing import Final
 
-from pullcord.errors import PullcordError
 from pullcord.journal.store import Store
 
 _log: Final = logging.getLogger("pullcord.journal")
 _LISTEN_S: Final = 5.0
+_AGAIN_S: Final = 0.05
 
 
 class Watch:
@@ -22,6 +22,7 @@ class Watch:
         self._told: dict[object, Callable[[frozenset[str]], None]] = {}
         self._changing = threading.Lock()
         self._closing = False
+        self._pause = threading.Event()
         self._thread = threading.Thread(target=self._hear, name="pullcord-control", daemon=True)
         self._thread.start()
 
@@ -38,18 +39,25 @@ class Watch:
 
     def close(self) -> None:
         self._closing = True
+        self._pause.set()
         self._listener.wake()
         if threading.current_thread() is not self._thread:
             self._thread.join()
 
     def _hear(self) -> None:
+        """For as long as the process lives: trouble with the store must not deafen it for good."""
+        is_due = False
         while not self._closing:
             try:
-                if self._listener.wait(_LISTEN_S):
+                is_due = self._listener.wait(_AGAIN_S if is_due else _LISTEN_S) or is_due
+                if is_due:
                     self._tell()
-            except PullcordError:
+                    is_due = False
+            except Exception:
                 if not self._closing:
-                    _log.exception("Could not read what has changed; trying again.")
+                    _log.exception("Could not read what has changed; looking again.")
+                    is_due = True
+                    self._pause.wait(_AGAIN_S)
         self._listener.close()
 
     def _tell(self) -> None:

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Final, TypeAlias, cast
 
+import msgspec
+
 from pullcord.core.commands import Cancel, Command, Pause, Redirect, ReportChild, Resume
 from pullcord.core.events import (
     Cancelled,
@@ -36,14 +38,16 @@ from pullcord.errors import (
     Fenced,
     ImpossibleEvent,
     InvalidId,
+    InvalidInput,
     InvalidText,
     JournalClosed,
     PullcordError,
     RunNotFound,
 )
+from pullcord.journal.hands import Hands
 from pullcord.journal.journal import Cursor, Journal
 from pullcord.journal.ledger import Append, Claim, Order
-from pullcord.journal.store import LiveText, Store
+from pullcord.journal.store import LiveText, Store, Transaction
 from pullcord.testing.clock import ManualClock
 
 MakeStore: TypeAlias = Callable[[], Store]
@@ -179,6 +183,72 @@ async def an_impossible_event_is_refused_and_nothing_is_written(bench: _Bench) -
         RunNotFound,
         bench.journal.append(Append(run_id="nobody", events=[Paused()], expected_seq=0)),
     )
+
+
+@_check
+async def a_write_that_breaks_takes_nobody_with_it(bench: _Bench) -> None:
+    """Not even one that breaks the rules of Python: the others of its commit are kept."""
+    for number in range(10):
+        await bench.create(f"r{number}")
+    claims = [await bench.own(f"r{number}") for number in range(10)]
+
+    async def broken() -> None:
+        hands = cast("Hands", getattr(bench.journal, "_hands"))  # noqa: B009
+
+        def work(tx: Transaction) -> None:
+            head = tx.head("r0")
+            assert head is not None
+            tx.put_head(msgspec.structs.replace(head, epoch=99))
+            raise ZeroDivisionError
+
+        await hands.write(work)
+
+    outcomes = await asyncio.gather(
+        *(bench.add(claim, StepStarted(step="a", name="a"), seq=2) for claim in claims),
+        broken(),
+        *(bench.add(claim, StepStarted(step="b", name="b"), seq=3) for claim in claims),
+        return_exceptions=True,
+    )
+    assert outcomes[:10] == [3] * 10
+    assert isinstance(outcomes[10], ZeroDivisionError)
+    assert outcomes[11:] == [4] * 10
+    assert (await bench.journal.head("r0")).epoch == 1
+
+
+@_check
+async def what_could_not_be_read_back_is_not_written(bench: _Bench) -> None:
+    """A record that cannot be read would lock everyone out of its run."""
+    await bench.create("r1")
+    claim = await bench.own("r1")
+    for event in (
+        StepStarted(step="a", name=cast("str", 7)),
+        StepFinished(step="a", result=msgspec.Raw(b"not json")),
+        Completed(result=cast("msgspec.Raw", object())),
+        TextEnded(part="p", text="\ud800"),
+        StepStarted(step="../a", name="a"),
+    ):
+        await _refused(InvalidInput, bench.add(claim, event))
+    await _refused(InvalidText, bench.journal.say(claim.lease, "p", "\ud800", offset=0))
+    await _refused(InvalidId, bench.journal.blob("../x"))
+    assert await bench.names("r1") == ["Created", "Claimed"]
+
+
+@_check
+async def a_timeout_during_a_write_is_not_felt_after_it(bench: _Bench) -> None:
+    await bench.create("r1")
+    claim = await bench.own("r1")
+    async with asyncio.timeout(0):
+        await bench.journal.append(
+            Append(
+                run_id="r1",
+                events=[StepStarted(step="a", name="a")],
+                expected_seq=2,
+                epoch=claim.lease.epoch,
+            )
+        )
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert len(await bench.journal.read("r1")) == 3
 
 
 @_check
@@ -412,7 +482,7 @@ async def text_is_shown_held_or_refused_by_the_state_of_the_run(bench: _Bench) -
     claim = await bench.own("r1")
     say = bench.journal.say
     assert await say(claim.lease, "p1", "Hello, ", offset=0) == "shown"
-    assert await say(claim.lease, "p1", "wörld\0 ", offset=7) == "shown"
+    assert await say(claim.lease, "p1", "wörld\a ", offset=7) == "shown"
     await _refused(ImpossibleEvent, say(claim.lease, "p1", "gap", offset=99))
     await bench.journal.command("r1", Pause(by="ana"))
     assert await say(claim.lease, "p1", "held", offset=14) == "held"
@@ -421,7 +491,7 @@ async def text_is_shown_held_or_refused_by_the_state_of_the_run(bench: _Bench) -
     await _refused(
         ImpossibleEvent, bench.add(claim, TextEnded(part="p1", text="Hello", complete=False))
     )
-    await bench.add(claim, TextEnded(part="p1", text="Hello, wörld\0 held", complete=False))
+    await bench.add(claim, TextEnded(part="p1", text="Hello, wörld\a held", complete=False))
     assert (await bench.journal.load("r1")).texts == {"p1": False}
 
 
