@@ -9,7 +9,17 @@ from typing import Final, NamedTuple, TypeAlias
 
 from pullcord.core.commands import Command, check_command
 from pullcord.core.decide import Ack
-from pullcord.core.events import Created, QuestionAsked, Record, StepStarted, TextEnded, check_event
+from pullcord.core.events import (
+    AttentionRaised,
+    ChildBorn,
+    Created,
+    Event,
+    QuestionAsked,
+    Record,
+    StepStarted,
+    TextEnded,
+    check_event,
+)
 from pullcord.core.run import Run
 from pullcord.core.states import RunState
 from pullcord.core.values import check_id, check_text
@@ -235,6 +245,17 @@ class Journal:
             stop()
 
 
+_NAMES: Final[dict[type[Event], tuple[tuple[str, str], ...]]] = {
+    # what people and programs will call things by, and so must be able to write in a line
+    Created: (("agent", "agent"), ("thread", "thread")),
+    StepStarted: (("step", "step"),),
+    QuestionAsked: (("question", "question"),),
+    TextEnded: (("part", "part"),),
+    ChildBorn: (("child", "run"),),
+    AttentionRaised: (("item", "attention item"),),
+}
+
+
 def _check(change: Change) -> None:
     check_id(change.run_id)
     if isinstance(change, Order):
@@ -242,18 +263,8 @@ def _check(change: Change) -> None:
         return
     for event in change.events:
         check_event(event)
-        match event:
-            case Created(agent=agent, thread=thread):
-                check_id(agent, kind="agent")
-                check_id(thread, kind="thread")
-            case StepStarted(step=step):
-                check_id(step, kind="step")
-            case QuestionAsked(question=question):
-                check_id(question, kind="question")
-            case TextEnded(part=part):
-                check_id(part, kind="part")
-            case _:
-                pass
+        for field, kind in _NAMES.get(type(event), ()):
+            check_id(getattr(event, field), kind=kind)
 
 
 def _head(view: View, run_id: str) -> Head:
