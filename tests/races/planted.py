@@ -152,6 +152,16 @@ def trusts_its_cache(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Ledger, "_at", stale)
 
 
+def trusts_where_it_left_a_run(patch: pytest.MonkeyPatch) -> None:
+    def stale(self: Any, tx: Transaction, run_id: str) -> Head | None:
+        head = self._heads.get(run_id) or tx.head(run_id)
+        if head is not None:
+            self._heads[run_id] = head
+        return head
+
+    patch.setattr(Ledger, "_head", stale)
+
+
 def lets_a_cancellation_hide_what_was_written(patch: pytest.MonkeyPatch) -> None:
     async def settled(answer: Any) -> Any:
         return await answer
@@ -205,6 +215,7 @@ PLANTED: Final[Sequence[Plant]] = (
     accepts_text_after_a_cancel,
     writes_a_span_in_two_transactions,
     trusts_its_cache,
+    trusts_where_it_left_a_run,
     lets_a_cancellation_hide_what_was_written,
     decides_a_step_twice,
 )

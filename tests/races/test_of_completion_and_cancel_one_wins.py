@@ -4,12 +4,18 @@ everyone is told the same (L1 to L6), whatever order things reach the journal in
 The detector is tested too: bugs planted on purpose are each found.
 """
 
+import itertools
 from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from pullcord.core.states import RunState
 from pullcord.errors import PullcordError
+from pullcord.journal.memory import MemoryStore
+from pullcord.journal.sqlite import SqliteStore
+from pullcord.journal.store import Store
 from pullcord.testing.schedules import ScheduleLoop, Tape, explore, explore_random, run_schedule
 from pullcord.testing.schedules import Story as Play
 from tests.conftest import FULL
@@ -20,12 +26,19 @@ from tests.races.world import World
 
 RANDOM = 77_000 if FULL else 1_450  # schedules per story
 EXHAUSTIVE = 4_000 if FULL else 400  # depth-first, per story
+ON_DISK = 500 if FULL else 12  # on SQLite, per story
 SENSITIVITY = 6_000  # a planted bug must show within this many
 
 
-def told(story: Story, *, patience: int = 24, worlds: list[World] | None = None) -> Play[World]:
+def told(
+    story: Story,
+    *,
+    patience: int = 24,
+    worlds: list[World] | None = None,
+    make_store: Callable[[], Store] = MemoryStore,
+) -> Play[World]:
     async def play(loop: ScheduleLoop) -> World:
-        world = World(loop, patience=patience)
+        world = World(loop, patience=patience, store=make_store())
         if worlds is not None:
             worlds[:] = [world]
         try:
@@ -61,6 +74,18 @@ def test_the_first_orders_depth_first_break_no_law(story: Story) -> None:
         assert not broken(world), f"schedule {tape}: {broken(world)}"
         count += 1
     print(f"{count} schedules, 0 violations")
+
+
+@pytest.mark.campaign
+@pytest.mark.parametrize("story", STORIES, ids=lambda story: story.__name__)
+def test_on_a_real_file_no_order_of_events_breaks_a_law(story: Story, tmp_path: Path) -> None:
+    """The same rules on SQLite: its transactions, its cache of heads, its version counter."""
+    names = itertools.count()
+    play = told(story, make_store=lambda: SqliteStore(tmp_path / f"{next(names)}.db"))
+    for seed, tape, world in explore_random(play, seeds=range(ON_DISK)):
+        assert not broken(world), f"seed {seed}, schedule {tape}: {broken(world)}"
+        world.store.close()
+    print(f"{ON_DISK} schedules on SQLite, 0 violations")
 
 
 @pytest.mark.parametrize("plant", PLANTED, ids=lambda plant: plant.__name__)

@@ -91,7 +91,7 @@ class Ledger:
         self._clock = clock
         self._cache: OrderedDict[str, tuple[Run, bytes]] = OrderedDict()
         self._heads: dict[str, Head] = {}
-        self._version: object = None
+        self._number = -1
 
     # --- append, command ----------------------------------------------------------------------
 
@@ -258,10 +258,10 @@ class Ledger:
 
     def _head(self, tx: Transaction, run_id: str) -> Head | None:
         """The head as this ledger left it, if nobody else has written since; else as it is."""
-        version = tx.version()
-        if version != self._version or len(self._heads) > _CACHED_RUNS:
-            self._version = version
+        number = tx.number()
+        if not 0 <= number - self._number <= 1 or len(self._heads) > _CACHED_RUNS:
             self._heads.clear()
+        self._number = number
         if head := self._heads.get(run_id):
             return head
         if head := tx.head(run_id):

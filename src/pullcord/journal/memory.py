@@ -79,13 +79,13 @@ class _Tables:
         self._live: dict[str, tuple[LiveText, ...]] = {}
         self._log: list[str] = []  # the run of each record, in commit order
         self._texts = 0
-        self._transactions = 0
+        self._number = 0
 
     def commit(self) -> None:
         self._undo.clear()
 
     def begin(self) -> None:
-        self._transactions += 1
+        self._number += 1
 
     def attempt(self, job: Callable[[], T]) -> T:
         mark = len(self._undo)
@@ -94,14 +94,14 @@ class _Tables:
         except BaseException:
             while len(self._undo) > mark:
                 self._undo.pop()()
-            self._transactions += 1
+            self._number += 1
             raise
 
     def written(self) -> int:
         return len(self._undo)
 
-    def version(self) -> object:
-        return self._transactions  # several journals may share this store: trust nothing older
+    def number(self) -> int:
+        return self._number
 
     def _put(self, table: MutableMapping[_K, _V], key: _K, value: _V) -> None:
         if key in table:

@@ -88,7 +88,7 @@ class SqliteStore:
             try:
                 self._begin()
                 try:
-                    self._writer.look_around()
+                    self._writer.begun()
                     result = job(self._writer)
                     self._writer.run("COMMIT")
                 except BaseException:
@@ -260,17 +260,18 @@ class _Connection:
 
     def __init__(self, db: apsw.Connection) -> None:
         self.db = db
-        self._others, self._rollbacks = 0, 0
+        self._others, self._number = 0, 0
 
-    def look_around(self) -> None:
+    def begun(self) -> None:
         """At the start of a transaction: has anyone else committed since the last one?"""
-        self._others = cast("int", self.db.pragma("data_version"))
+        before, self._others = self._others, cast("int", self.db.pragma("data_version"))
+        self._number += 1 if before == self._others else 2
 
     def rolled_back(self) -> None:
-        self._rollbacks += 1
+        self._number += 1
 
-    def version(self) -> object:
-        return self._others, self._rollbacks
+    def number(self) -> int:
+        return self._number
 
     def written(self) -> int:
         return self.db.total_changes()

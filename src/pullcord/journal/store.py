@@ -121,9 +121,10 @@ class Transaction(View, Protocol):
         """Grows with every row written. The same before and after: nothing was."""
         ...
 
-    def version(self) -> object:
-        """Equal to an earlier one only if nothing was committed in between but by this store
-        object, and nothing of that was rolled back. What was read then is still true."""
+    def number(self) -> int:
+        """The number of this transaction: one more than the last one's only if nothing came
+        between them, neither another process's commit nor a rollback. What was read in the last
+        one is then still true."""
         ...
 
 
