@@ -28,7 +28,14 @@ $(STAMPS)/dev: $(STAMPS)/runtime requirements/dev.txt
 	$(PIP) install --no-deps --require-hashes -r requirements/dev.txt
 	@touch $@
 
-setup: $(STAMPS)/dev ## Install everything, locked, into .venv
+# What the storage tests need beyond Python. Where it cannot be installed they say so and are skipped.
+$(STAMPS)/system: $(STAMPS)/venv
+	@command -v strace >/dev/null || \
+	  { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -qq && apt-get install -y -qq strace; } || \
+	  echo "strace is missing, so the I/O-error tests will be skipped. To run them: apt-get install strace"
+	@touch $@
+
+setup: $(STAMPS)/dev $(STAMPS)/system ## Install everything, locked, into .venv
 
 demo: $(STAMPS)/runtime ## See it: a race that has one winner, and a kill -9 that loses nothing
 	@$(PY) examples/demo.py

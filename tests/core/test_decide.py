@@ -33,6 +33,8 @@ from pullcord.core.values import dump
 from pullcord.errors import InvalidId, InvalidText
 from tests.core.histories import commands, histories
 
+pytestmark = pytest.mark.campaign
+
 
 def after(*events: Event) -> Run:
     """The run that these events make, after its creation."""

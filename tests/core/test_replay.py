@@ -23,6 +23,8 @@ from pullcord.core.run import SNAPSHOT_FORMAT, Run, apply, replay
 from pullcord.errors import ChainBroken, FormatUnknown, ImpossibleEvent
 from tests.core.histories import histories
 
+pytestmark = pytest.mark.campaign
+
 
 @given(records=histories())
 def test_replay_equals_live(records: list[Record]) -> None:

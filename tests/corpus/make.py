@@ -1,0 +1,45 @@
+"""Make the stored journal of this version: `python -m tests.corpus.make 0.1.0`. Once per release.
+
+The lives are those of the crash scenarios, each in runs of its own.
+"""
+
+import asyncio
+import sys
+from hashlib import sha256
+from pathlib import Path
+
+import msgspec
+
+from pullcord.core.run import Run
+from pullcord.journal.journal import Journal
+from pullcord.testing import ManualClock
+from tests.crash.scenarios import REPEATABLE
+
+FOLDER = Path(__file__).parent
+
+
+def fingerprint(run: Run) -> str:
+    """A run as its records make it, short enough to store beside them."""
+    return sha256(msgspec.json.encode(run, order="deterministic")).hexdigest()
+
+
+async def main(version: str) -> None:
+    folder = FOLDER / version
+    folder.mkdir()
+    expected: dict[str, dict[str, str]] = {}
+    for scenario in REPEATABLE:
+        path = folder / f"{scenario.__name__}.db"
+        async with Journal.open(path, clock=ManualClock()) as journal:
+            await scenario(journal, lambda _: None)
+            runs = [head.run_id for head in await journal.runs(limit=1000)]
+            expected[path.name] = {run: fingerprint(await journal.load(run)) for run in runs}
+        for left in folder.glob("*-side/*"):
+            left.unlink()
+        path.with_name(path.name + "-side").rmdir()
+    (folder / "expected.json").write_bytes(
+        msgspec.json.format(msgspec.json.encode(expected, order="deterministic")) + b"\n"
+    )
+
+
+if __name__ == "__main__":
+    asyncio.run(main(sys.argv[1]))
