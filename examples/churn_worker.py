@@ -36,9 +36,9 @@ async def work(journal: Journal, claim: Claim) -> None:
         print(f"    {step} ...", flush=True)
         await asyncio.sleep(0.4)
         await mine.record(StepFinished(step=step, result=dump(f"{step}: done")))
-    state = (await mine.catch_up()).state
+    await mine.catch_up()
     rest = {RunState.PAUSING: Paused(), RunState.CANCELLING: Cancelled()}
-    await mine.record(rest.get(state, Completed()), release=True)
+    await mine.record(rest.get(mine.run.state, Completed()), release=True)
     print(f"    worker leaves the run {mine.run.state}", flush=True)
 
 

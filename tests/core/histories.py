@@ -2,7 +2,7 @@
 
 from hypothesis import strategies as st
 
-from pullcord.core.commands import Answer, Cancel, Command, Pause, Redirect, ReportChild, Resume
+from pullcord.core.commands import Answer, Cancel, Command, Pause, Redirect, Resume, Settle
 from pullcord.core.decide import admit, decide
 from pullcord.core.events import (
     AttentionRaised,
@@ -10,6 +10,7 @@ from pullcord.core.events import (
     Blocked,
     Cancelled,
     ChildBorn,
+    ChildEnded,
     Claimed,
     Completed,
     Created,
@@ -50,7 +51,8 @@ def commands(draw: st.DrawFn) -> Command:
                 Redirect(by=by, instruction="use the new list"),
                 Cancel(by=by, reason=reason, now=now, undo=now),
                 Answer(by=by, question=draw(NAMES), value=dump("yes")),
-                ReportChild(by="child", child=draw(NAMES), state="completed"),
+                Settle(by=by, item=draw(NAMES)),
+                Cancel(by=by, quarantine=True),
             ]
         )
     )
@@ -67,7 +69,9 @@ def owner_events(draw: st.DrawFn, run: Run) -> Event:
             [
                 Claimed(owner="w", epoch=run.epoch + 1),
                 Requeued(),
-                Blocked(),
+                Blocked(seen_seq=run.seq),
+                ChildEnded(child=name, state="completed"),
+                StepFinished(step=name, attempt=1, result=dump([name])),
                 Paused(rung="cooperative"),
                 Cancelled(rung="killed"),
                 Completed(result=dump(name)),

@@ -3,7 +3,7 @@
 import asyncio
 from hashlib import sha256
 
-from pullcord.core.commands import Answer, Cancel, Command, Pause, Redirect, ReportChild, Resume
+from pullcord.core.commands import Answer, Cancel, Command, Pause, Redirect, Resume
 from pullcord.core.events import (
     AttentionRaised,
     Blocked,
@@ -27,7 +27,7 @@ from pullcord.core.events import (
 )
 from pullcord.core.values import dump
 from pullcord.journal.journal import Journal
-from pullcord.journal.ledger import Append, Appended, Claim, Order
+from pullcord.journal.ledger import Append, Appended, Claim
 from pullcord.testing.crashing import Witness
 
 
@@ -47,7 +47,7 @@ class Hand:
         self.witness(f"{run_id} {claim.run.seq}")
         return claim
 
-    async def write(self, *changes: Append | Order) -> None:
+    async def write(self, *changes: Append) -> None:
         for result in await self.journal.append(*changes):
             if isinstance(result, Appended):
                 self.witness(f"{result.run_id} {result.seq}")
@@ -155,7 +155,6 @@ async def spans_over_two_runs(journal: Journal, witness: Witness) -> None:
                 epoch=claim.lease.epoch,
                 release=True,
             ),
-            Order("p", ReportChild(by=child, child=child, state="completed")),
         )
     await hand.add(parent, Completed(), release=True)
 
@@ -213,7 +212,7 @@ async def questions_and_costs(journal: Journal, witness: Witness) -> None:
     await hand.add(claim, Spent(cost_usd_micros=120, tokens_in=10))
     await hand.add(claim, QuestionAsked(question="q1", kind="approval", text="pay 40 €?"))
     await hand.add(claim, QuestionAsked(question="q2", text="which list?"))
-    await hand.add(claim, Blocked(), release=True)
+    await hand.add(claim, Blocked(seen_seq=5), release=True)
     await hand.press("r1", Answer(by="ana", question="q1", value=dump(True), key="a1"))
     claim = await hand.own("r1", owner="w2")
     await hand.add(claim, StepStarted(step="pay", name="pay"))

@@ -24,7 +24,7 @@ from pullcord.core.events import (
     StepInterrupted,
     StepStarted,
 )
-from pullcord.core.run import Run
+from pullcord.core.run import Run, Step
 from pullcord.core.states import TABLE, RunState
 from pullcord.journal import ledger as ledger_module
 from pullcord.journal.journal import Journal
@@ -76,8 +76,8 @@ def completes_without_compare_and_set(patch: pytest.MonkeyPatch) -> None:
 
 
 def drops_a_late_result(patch: pytest.MonkeyPatch) -> None:
-    def late(run: Run, event: StepFinished | StepFailed) -> tuple[Event, ...]:
-        is_open = run.steps[event.step].status == "started"
+    def late(known: Step, event: StepFinished | StepFailed) -> tuple[Event, ...]:
+        is_open = known.status == "started"
         return (StepInterrupted(step=event.step),) if is_open else ()
 
     patch.setattr(decide_module, "_late", late)

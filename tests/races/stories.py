@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any, Final, TypeAlias, cast
 
-from pullcord.core.commands import Answer, Cancel, Pause, Redirect, ReportChild, Resume
+from pullcord.core.commands import Answer, Cancel, Pause, Redirect, Resume
 from pullcord.core.events import (
     Blocked,
     ChildBorn,
@@ -14,7 +14,7 @@ from pullcord.core.events import (
     StepFinished,
     StepStarted,
 )
-from pullcord.journal.ledger import Append, Order
+from pullcord.journal.ledger import Append
 from pullcord.runtime.ownership import Ownership
 from tests.races.world import TTL_S, Driver, Effect, World
 
@@ -141,9 +141,7 @@ async def a_child_born_while_its_parent_is_cancelled(world: World) -> None:
     async def child_works() -> None:
         claim = await worker.journal.acquire("c1", owner="w", ttl_s=TTL_S)
         if claim is not None:
-            mine = Ownership(worker.journal, claim)
-            report = Order("r1", ReportChild(by="c1", child="c1", state="completed"))
-            await mine.record(Completed(), report)
+            await Ownership(worker.journal, claim).record(Completed())
 
     await world.together(spawn(), person.press("r1", Cancel(by="ana")), person.look("r1"))
 
@@ -158,7 +156,8 @@ async def two_answers_and_a_cancel(world: World) -> None:
 
     async def block_and_go_on() -> None:
         world.given_back.add(("r1", mine.lease.epoch))
-        await mine.record(Blocked(), release=True)
+        if not await mine.record(Blocked(seen_seq=mine.run.seq), release=True):
+            await owner.journal.release(mine.lease)  # answered before it began to wait
         await owner.drive("r1", 1)
 
     await world.together(

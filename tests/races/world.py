@@ -143,7 +143,7 @@ class MortalHands:
             raise Dead
         return result
 
-    async def aclose(self) -> None:
+    def close(self) -> None:
         pass
 
 
@@ -248,7 +248,8 @@ class Driver:
     async def settle(self) -> None:
         """Bring the run to rest, whatever was asked meanwhile."""
         while True:
-            run = await self.mine.catch_up()
+            await self.mine.catch_up()
+            run = self.mine.run
             rest: Event
             match run.state:
                 case RunState.RUNNING:

@@ -4,8 +4,8 @@ from typing import ClassVar, Final, Literal, TypeAlias
 
 import msgspec
 
-from pullcord.core.values import NULL, Json, check_id, check_text
-from pullcord.errors import InvalidText
+from pullcord.core.values import NULL, VALUE_MAX_BYTES, Json, check_id, check_text
+from pullcord.errors import InvalidText, Unstorable
 
 KEY_MAX_CHARS: Final = 200
 
@@ -28,8 +28,8 @@ class _Command(
     """Every command says who asks and why.
 
     `key` makes it safe to send again: the same key gets the same answer, for ever, and the same
-    key with another body is rejected. `seen_seq` is the last record the asker had seen; if the
-    run has been *controlled* since, the command is rejected as stale instead of surprising anyone.
+    key with another body is rejected. `seen_seq` is the last record the asker had seen; if
+    somebody has controlled the run since, it is rejected as stale instead of surprising anyone.
     """
 
     verb: ClassVar[str]
@@ -80,19 +80,21 @@ class Cancel(_Command, frozen=True, kw_only=True, tag="cancel"):
     quarantine: bool = False
 
 
-class ReportChild(_Command, frozen=True, kw_only=True, tag="report_child"):
-    """Said by a child run to its parent, in the transaction that ends the child."""
+class Settle(_Command, frozen=True, kw_only=True, tag="settle"):
+    """I have dealt with this attention item. Possible also after the run has ended."""
 
-    verb = "report_child"
-    child: str
-    state: str
+    verb = "settle"
+    item: str
 
 
-Command: TypeAlias = Pause | Resume | Redirect | Answer | Cancel | ReportChild
+Command: TypeAlias = Pause | Resume | Redirect | Answer | Cancel | Settle
+
+_encode: Final = msgspec.json.Encoder().encode
+_decoder: Final = msgspec.json.Decoder(Command)
 
 
 def check_command(command: Command) -> Command:
-    """Return `command` if every text in it can be stored and shown.
+    """Return `command` if everything in it can be stored, read back and shown.
 
     Raises:
         InvalidInput: names the field and what is wrong with it.
@@ -108,6 +110,21 @@ def check_command(command: Command) -> Command:
         check_text(command.instruction, field="instruction", empty=False)
     if isinstance(command, Answer):
         check_id(command.question, kind="question")
-    if isinstance(command, ReportChild):
-        check_id(command.child)
+    if isinstance(command, Settle):
+        check_id(command.item, kind="attention item")
+    _check_shape(command)
     return command
+
+
+def _check_shape(command: Command) -> None:
+    """Python does not check the types of fields. A command that could not be read back would
+    become an event that locks everybody out of its run."""
+    try:
+        encoded = _encode(command)
+        encoded.decode()
+        _decoder.decode(encoded)
+    except (msgspec.DecodeError, UnicodeError, TypeError, OverflowError, RecursionError) as error:
+        raise Unstorable(f"command {command.verb}", why=str(error)) from None
+    if len(encoded) > VALUE_MAX_BYTES:
+        why = f"it has {len(encoded):,} bytes, and {VALUE_MAX_BYTES:,} are allowed"
+        raise Unstorable(f"command {command.verb}", why=why)

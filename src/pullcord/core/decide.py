@@ -14,15 +14,16 @@ from pullcord.core.commands import (
     Command,
     Pause,
     Redirect,
-    ReportChild,
     Resume,
+    Settle,
 )
 from pullcord.core.events import (
     TAGS,
     Answered,
+    AttentionSettled,
+    Blocked,
     Cancelled,
     CancelRequested,
-    ChildEnded,
     Completed,
     Event,
     Failed,
@@ -37,12 +38,12 @@ from pullcord.core.events import (
     StepInterrupted,
     StepStarted,
 )
-from pullcord.core.run import Run, Stop
+from pullcord.core.run import Run, Step, Stop, can_block
 from pullcord.core.states import TABLE, RunState
 
 Verdict: TypeAlias = Literal["applied", "already", "too_late", "rejected"]
 Reason: TypeAlias = Literal[
-    "", "ended", "cancelling", "stale", "not_paused", "unknown_question", "unknown_child",
+    "", "ended", "cancelling", "stale", "not_paused", "unknown_question", "unknown_item",
     "key_reused",
 ]  # fmt: skip
 
@@ -78,19 +79,25 @@ class Decision(msgspec.Struct, frozen=True):
     message: str = ""
 
 
-def decide(run: Run, command: Command) -> Decision:
-    """Return how `command` is answered in the run as it is: always, for every state."""
+def decide(run: Run, command: Command, *, idle: bool = False) -> Decision:
+    """Return how `command` is answered in the run as it is: always, for every state.
+
+    `idle`: nobody holds the run and no text of it is unfinished. Then a cancel that finds nothing
+    to stop or undo is in effect at once, without a process that would have to know the agent.
+    """
+    if isinstance(command, Settle):
+        return _settle(run, command)
     if run.ended:
         return _after_the_end(run, command)
-    if run.state is RunState.CANCELLING and not isinstance(command, Cancel | ReportChild):
+    if run.state is RunState.CANCELLING and not isinstance(command, Cancel):
         return _overtaken(run, command)
-    stale = command.seen_seq is not None and command.seen_seq < run.changed_seq
+    stale = command.seen_seq is not None and command.seen_seq < run.control_seq
     if stale and not isinstance(command, Cancel):  # stopping is never what was not meant
         return Decision(
             "rejected",
-            seq=run.changed_seq,
+            seq=run.control_seq,
             reason="stale",
-            message=f"{_cannot(run, command)}: record {run.changed_seq} changed it after record "
+            message=f"{_cannot(run, command)}: record {run.control_seq} changed it after record "
             f"{command.seen_seq}, which is what you were looking at. Nothing was changed. "
             f"Look again: pullcord show {run.id}",
         )
@@ -102,11 +109,9 @@ def decide(run: Run, command: Command) -> Decision:
         case Redirect():
             return Decision("applied", (_redirected(command, command.instruction),))
         case Cancel():
-            return _cancel(run, command)
+            return _cancel(run, command, idle=idle)
         case Answer():
             return _answer(run, command)
-        case ReportChild():
-            return _report_child(run, command)
         case _:
             assert_never(command)
 
@@ -124,34 +129,48 @@ def admit(run: Run, event: Event) -> tuple[Event, ...]:
             before = run.steps.get(step)
             free = before is None or before.status not in ("started", "finished")
             return (event,) if allowed and free else ()
-        case StepFinished(step=step) | StepFailed(step=step):
-            if allowed and run.steps[step].status == "started":
+        case StepFinished() | StepFailed():
+            known = run.steps.get(event.step)
+            if known is None or (allowed and _is_open(known, event.attempt)):
                 return (event,)
-            return _late(run, event)
-        case StepInterrupted(step=step) | StepInDoubt(step=step):
-            return (event,) if allowed and run.steps[step].status == "started" else ()
+            return _late(known, event)
+        case StepInterrupted() | StepInDoubt():
+            known = run.steps.get(event.step)
+            decidable = known is None or _is_open(known, event.attempt)
+            return (event,) if allowed and decidable else ()
         case Completed() | Failed():
             if allowed:
                 return (event,)
             return (_evidence("", event),) if run.cancel else ()
+        case Blocked():
+            return (event,) if allowed and can_block(run, event) else ()
         case _:
             return (event,) if allowed else ()
 
 
-def _late(run: Run, event: StepFinished | StepFailed) -> tuple[Event, ...]:
-    known = run.steps[event.step]
-    if known.late_seq or known.status in ("finished", "failed"):
+def _is_open(known: Step, attempt: int) -> bool:
+    return known.status == "started" and attempt in (0, known.attempt)
+
+
+def _late(known: Step, event: StepFinished | StepFailed) -> tuple[Event, ...]:
+    """What is left to record of an outcome that came after its attempt was decided otherwise."""
+    happened = isinstance(event, StepFinished)
+    if (known.late_seq and happened) or known.status == "finished":
         return ()
-    evidence = _evidence(event.step, event)
-    if known.status == "started":
-        return (StepInterrupted(step=event.step), evidence)
+    if known.status == "failed" and not happened:
+        return ()
+    evidence = _evidence(event.step, event, event.attempt)
+    if _is_open(known, event.attempt):
+        return (StepInterrupted(step=event.step, attempt=event.attempt), evidence)
     return (evidence,)
 
 
-def _evidence(step: str, event: StepFinished | StepFailed | Completed | Failed) -> LateResult:
+def _evidence(
+    step: str, event: StepFinished | StepFailed | Completed | Failed, attempt: int = 0
+) -> LateResult:
     if isinstance(event, StepFinished | Completed):
-        return LateResult(step=step, result=event.result)
-    return LateResult(step=step, error=event.error)
+        return LateResult(step=step, attempt=attempt, result=event.result)
+    return LateResult(step=step, attempt=attempt, error=event.error)
 
 
 # --- one control each -------------------------------------------------------------------------
@@ -159,9 +178,9 @@ def _evidence(step: str, event: StepFinished | StepFailed | Completed | Failed) 
 
 def _pause(run: Run, command: Pause) -> Decision:
     if run.state is RunState.PAUSED:
-        return Decision("already", seq=run.changed_seq)
+        return Decision("already", seq=run.state_seq)
     if run.state is RunState.PAUSING:
-        return _again(run.pause, command, run.changed_seq)
+        return _again(run.pause, command, run.state_seq)
     return Decision(
         "applied",
         (
@@ -176,9 +195,9 @@ def _pause(run: Run, command: Pause) -> Decision:
     )
 
 
-def _cancel(run: Run, command: Cancel) -> Decision:
-    if run.state is RunState.CANCELLING:
-        return _again(run.cancel, command, run.changed_seq)
+def _cancel(run: Run, command: Cancel, *, idle: bool) -> Decision:
+    if run.cancel and not _is_stronger(command, run.cancel):
+        return _again(run.cancel, command, run.state_seq)
     asked = CancelRequested(
         by=command.by,
         reason=command.reason,
@@ -189,8 +208,20 @@ def _cancel(run: Run, command: Cancel) -> Decision:
         quarantine=command.quarantine,
         now=command.now,
     )
-    # A run that no process ever touched has nothing to stop or undo: it ends as it is asked.
-    return Decision("applied", (asked,) if run.epoch else (asked, Cancelled()))
+    at_rest = run.epoch == 0 or (idle and _nothing_to_stop_or_undo(run))
+    return Decision("applied", (asked, Cancelled()) if at_rest else (asked,))
+
+
+def _is_stronger(command: Cancel, stop: Stop) -> bool:
+    """Whether it asks for more than was asked for before: a leak was found meanwhile, say."""
+    hides = command.quarantine and not stop.quarantine
+    return hides or (stop.keep_partial and not command.keep_partial)
+
+
+def _nothing_to_stop_or_undo(run: Run) -> bool:
+    lives = any(not child.state and not child.detached for child in run.children.values())
+    undoable = any(step.undoable and step.undo != "undone" for step in run.steps.values())
+    return not (run.open_steps() or lives or undoable)
 
 
 def _again(stop: Stop | None, command: Pause | Cancel, seq: int) -> Decision:
@@ -216,12 +247,12 @@ def _resume(run: Run, command: Resume) -> Decision:
     if run.state is RunState.WAITING:
         return Decision(
             "rejected",
-            seq=run.changed_seq,
+            seq=run.state_seq,
             reason="not_paused",
             message=f"{_cannot(run, command)}: it is not paused, it waits for "
             f"{_waits_for(run)}. Nothing was changed. See what is open: pullcord show {run.id}",
         )
-    return Decision("already", seq=run.changed_seq)
+    return Decision("already", seq=run.state_seq)
 
 
 def _redirected(command: Redirect | Resume, instruction: str) -> Redirected:
@@ -262,31 +293,40 @@ def _answer(run: Run, command: Answer) -> Decision:
     return Decision("applied", (answered,))
 
 
-def _report_child(run: Run, command: ReportChild) -> Decision:
-    child = run.children.get(command.child)
-    if child is None:
+def _settle(run: Run, command: Settle) -> Decision:
+    if command.item not in run.attention:
         return Decision(
             "rejected",
             seq=run.seq,
-            reason="unknown_child",
-            message=f"{_cannot(run, command)}: {command.child} is not its child.",
+            reason="unknown_item",
+            message=f"{_cannot(run, command)}: {command.item} is not an open attention item of it. "
+            f"Nothing was changed. See what is open: pullcord show {run.id}",
         )
-    if child.state:
-        return Decision("already", seq=run.changed_seq)
-    return Decision("applied", (ChildEnded(child=command.child, state=command.state),))
+    settled = AttentionSettled(
+        by=command.by,
+        reason=command.reason,
+        source=command.source,
+        key=command.key,
+        item=command.item,
+    )
+    return Decision("applied", (settled,))
 
 
 # --- refusals, each with a way out ------------------------------------------------------------
 
 
 def _after_the_end(run: Run, command: Command) -> Decision:
-    if isinstance(command, Cancel) and run.state is RunState.CANCELLED:
-        return Decision("already", seq=run.changed_seq)
+    if (
+        run.state is RunState.CANCELLED
+        and isinstance(command, Cancel)
+        and not (run.cancel and _is_stronger(command, run.cancel))
+    ):
+        return Decision("already", seq=run.state_seq)
     return Decision(
         "too_late",
-        seq=run.changed_seq,
+        seq=run.state_seq,
         reason="ended",
-        message=f"{_cannot(run, command)}: it is {run.state} since record {run.changed_seq}"
+        message=f"{_cannot(run, command)}: it is {run.state} since record {run.state_seq}"
         f"{_because(run.cancel)}. Ended runs never move again. "
         f"Go on from what it has done: pullcord fork {run.id}",
     )
@@ -295,7 +335,7 @@ def _after_the_end(run: Run, command: Command) -> Decision:
 def _overtaken(run: Run, command: Command) -> Decision:
     return Decision(
         "too_late",
-        seq=run.cancel.seq if run.cancel else run.changed_seq,
+        seq=run.cancel.seq if run.cancel else run.state_seq,
         reason="cancelling",
         message=f"{_cannot(run, command)}: it is being cancelled{_because(run.cancel)}. "
         f"Nothing was changed. When it has ended, go on from it: pullcord fork {run.id}",

@@ -5,7 +5,7 @@ does not know when it was written. Fields are only ever added, with a default; a
 is a new type. A type this build does not know is refused by name, never skipped.
 """
 
-from typing import Final, Literal, TypeAlias, get_args
+from typing import Annotated, Final, Literal, TypeAlias, get_args
 
 import msgspec
 
@@ -15,6 +15,7 @@ from pullcord.errors import ChainBroken, FormatUnknown, InvalidText, Unstorable
 
 RECORD_MAX_BYTES: Final = VALUE_MAX_BYTES + 1024 * 1024
 
+Amount: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 Effect: TypeAlias = Literal["none", "idempotent", "once"]
 Rung: TypeAlias = Literal[
     "", "cooperative", "task_cancel", "transport_closed", "terminated", "killed", "abandoned"
@@ -25,7 +26,7 @@ class _Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_
     pass
 
 
-class _Asked(_Event, frozen=True, kw_only=True):
+class Asked(_Event, frozen=True, kw_only=True):
     """The part of an event that says who caused it."""
 
     by: str
@@ -65,7 +66,13 @@ class Requeued(_Event, frozen=True, kw_only=True, tag="requeued"):
 
 
 class Blocked(_Event, frozen=True, kw_only=True, tag="blocked"):
-    """Nothing can go on until one of the open questions is answered. Needs no owner."""
+    """Nothing can go on until an open question is answered or a child ends. Needs no owner.
+
+    `seen_seq` is the last record its owner had seen when it came to that conclusion: an answer,
+    an instruction or a child's end behind it makes the conclusion wrong.
+    """
+
+    seen_seq: int
 
 
 class Paused(_Event, frozen=True, kw_only=True, tag="paused"):
@@ -95,17 +102,17 @@ class Failed(_Event, frozen=True, kw_only=True, tag="failed"):
 # --- controls: somebody asked, and it was accepted --------------------------------------------
 
 
-class PauseRequested(_Asked, frozen=True, kw_only=True, tag="pause_requested"):
+class PauseRequested(Asked, frozen=True, kw_only=True, tag="pause_requested"):
     """Accepted: from here nothing starts. `paused` follows when nothing is in flight."""
 
     now: bool = False
 
 
-class Resumed(_Asked, frozen=True, kw_only=True, tag="resumed"):
+class Resumed(Asked, frozen=True, kw_only=True, tag="resumed"):
     """Accepted: the run may go on."""
 
 
-class Redirected(_Asked, frozen=True, kw_only=True, tag="redirected"):
+class Redirected(Asked, frozen=True, kw_only=True, tag="redirected"):
     """A new instruction is queued for the agent. Its id is the number of this record."""
 
     instruction: str
@@ -118,7 +125,7 @@ class InstructionSettled(_Event, frozen=True, kw_only=True, tag="instruction_set
     outcome: Literal["delivered", "returned", "withdrawn"]
 
 
-class CancelRequested(_Asked, frozen=True, kw_only=True, tag="cancel_requested"):
+class CancelRequested(Asked, frozen=True, kw_only=True, tag="cancel_requested"):
     """Accepted: no model or tool call is issued from here on, by anyone, ever."""
 
     undo: bool = True
@@ -127,7 +134,7 @@ class CancelRequested(_Asked, frozen=True, kw_only=True, tag="cancel_requested")
     now: bool = False
 
 
-class Hurried(_Asked, frozen=True, kw_only=True, tag="hurried"):
+class Hurried(Asked, frozen=True, kw_only=True, tag="hurried"):
     """The second press: stop waiting for what is under way."""
 
 
@@ -150,6 +157,7 @@ class StepFinished(_Event, frozen=True, kw_only=True, tag="step_finished"):
     """The step's one decision: it happened, with this result."""
 
     step: str
+    attempt: int = 0  # 0: the one under way
     result: Json = NULL
 
 
@@ -157,6 +165,7 @@ class StepFailed(_Event, frozen=True, kw_only=True, tag="step_failed"):
     """The step's one decision: it raised."""
 
     step: str
+    attempt: int = 0  # 0: the one under way
     error: str
 
 
@@ -164,6 +173,7 @@ class StepInterrupted(_Event, frozen=True, kw_only=True, tag="step_interrupted")
     """The step's one decision: a control stopped it. A result that still arrives is evidence."""
 
     step: str
+    attempt: int = 0  # 0: the one under way
     rung: Rung = ""
 
 
@@ -171,6 +181,7 @@ class StepInDoubt(_Event, frozen=True, kw_only=True, tag="step_in_doubt"):
     """The step's one decision: it began, and nobody knows whether it happened."""
 
     step: str
+    attempt: int = 0  # 0: the one under way
     why: str = ""
 
 
@@ -178,6 +189,7 @@ class LateResult(_Event, frozen=True, kw_only=True, tag="late_result"):
     """The effect happened although the step was decided otherwise. Never shown to the agent."""
 
     step: str
+    attempt: int = 0  # 0: the one under way
     result: Json = NULL
     error: str = ""
 
@@ -215,7 +227,7 @@ class QuestionAsked(_Event, frozen=True, kw_only=True, tag="asked"):
     details: Json = NULL
 
 
-class Answered(_Asked, frozen=True, kw_only=True, tag="answered"):
+class Answered(Asked, frozen=True, kw_only=True, tag="answered"):
     """An open question has its one answer."""
 
     question: str
@@ -239,9 +251,9 @@ class ChildEnded(_Event, frozen=True, kw_only=True, tag="child_ended"):
 class Spent(_Event, frozen=True, kw_only=True, tag="spent"):
     """What a call cost. `None` means unknown, which is never counted as nothing."""
 
-    cost_usd_micros: int | None = None
-    tokens_in: int | None = None
-    tokens_out: int | None = None
+    cost_usd_micros: Amount | None = None
+    tokens_in: Amount | None = None
+    tokens_out: Amount | None = None
     step: str = ""
 
 
@@ -253,11 +265,10 @@ class AttentionRaised(_Event, frozen=True, kw_only=True, tag="attention_raised")
     text: str = ""
 
 
-class AttentionSettled(_Event, frozen=True, kw_only=True, tag="attention_settled"):
+class AttentionSettled(Asked, frozen=True, kw_only=True, tag="attention_settled"):
     """A person has dealt with it."""
 
     item: str
-    by: str = ""
 
 
 Event: TypeAlias = (
@@ -336,12 +347,13 @@ def check_event(event: Event) -> Event:
     name = type(event).__name__
     try:
         payload = _encoder.encode(event)
+        payload.decode()  # the values in it were encoded elsewhere
         _decoder.decode(payload)
-    except (msgspec.DecodeError, TypeError, OverflowError, RecursionError) as error:
-        raise Unstorable(name, why=str(error)) from None
     except UnicodeEncodeError as error:
         why = f"it has half of a surrogate pair at position {error.start}"
         raise InvalidText(f"text of {name}", why=why) from None
+    except (msgspec.DecodeError, UnicodeError, TypeError, OverflowError, RecursionError) as error:
+        raise Unstorable(name, why=str(error)) from None
     if len(payload) > RECORD_MAX_BYTES:
         why = f"it has {len(payload):,} bytes, and {RECORD_MAX_BYTES:,} are allowed"
         raise Unstorable(name, why=why)

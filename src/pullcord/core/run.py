@@ -12,8 +12,10 @@ import msgspec
 from pullcord.core.events import (
     TAGS,
     Answered,
+    Asked,
     AttentionRaised,
     AttentionSettled,
+    Blocked,
     Cancelled,
     CancelRequested,
     ChildBorn,
@@ -112,7 +114,9 @@ class Run(msgspec.Struct, omit_defaults=True):
     id: str
     seq: int = 0
     state: RunState = RunState.QUEUED
-    changed_seq: int = 0  # the record that last changed the state or what comes next
+    state_seq: int = 0  # the record that led to this state
+    control_seq: int = 0  # the last record that somebody asked for
+    woken_seq: int = 0  # the last answer, instruction or child's end
     at_ms: int = 0
     agent: str = ""
     thread: str = ""
@@ -184,9 +188,11 @@ def evolve(run: Run, record: Record) -> None:
             raise ImpossibleEvent(run.id, event=tag, why=f"the run is {state}")
         if effect := _EFFECTS.get(type(event)):
             effect(run, event, record)
+        if isinstance(event, Asked):
+            run.control_seq = seq
         if after is not run.state:
             run.state = after
-            run.changed_seq = seq
+            run.state_seq = seq
             if after in TERMINAL:
                 _close(run, tag, seq)
     run.seq = seq
@@ -198,7 +204,7 @@ def _created(run: Run, event: Created, record: Record) -> None:
         raise ImpossibleEvent(run.id, event="created", why="the run exists already")
     run.agent, run.thread, run.parent = event.agent, event.thread, event.parent
     run.code_version = event.code_version
-    run.changed_seq = record.seq
+    run.state_seq = record.seq
 
 
 def _close(run: Run, tag: str, seq: int) -> None:
@@ -245,12 +251,12 @@ def _paused(run: Run, event: Paused, record: Record) -> None:
 
 
 def _cancel_requested(run: Run, event: CancelRequested, record: Record) -> None:
-    run.cancel = msgspec.structs.replace(
-        _stop(event, record),
-        undo=event.undo,
-        keep_partial=event.keep_partial,
-        quarantine=event.quarantine,
-        hurried_seq=record.seq if event.now else 0,
+    first = run.cancel or msgspec.structs.replace(_stop(event, record), undo=event.undo)
+    run.cancel = msgspec.structs.replace(  # asked for again: only ever made stronger
+        first,
+        keep_partial=event.keep_partial and first.keep_partial,
+        quarantine=event.quarantine or first.quarantine,
+        hurried_seq=record.seq if event.now else first.hurried_seq,
     )
     _withdraw(run, record.seq, kinds=None)
 
@@ -277,7 +283,7 @@ def _failed(run: Run, event: Failed, _record: Record) -> None:
 
 def _redirected(run: Run, event: Redirected, record: Record) -> None:
     run.instructions[record.seq] = Instruction(event.instruction, event.by)
-    run.changed_seq = record.seq
+    run.woken_seq = record.seq
     # A person's new message takes the open cards off the table; children and timers go on.
     _withdraw(run, record.seq, kinds=frozenset({"question", "approval"}))
 
@@ -300,17 +306,24 @@ def _step_started(run: Run, event: StepStarted, record: Record) -> None:
         why = f"step {event.step} has no attempt before {event.attempt}"
         raise ImpossibleEvent(run.id, event="step_started", why=why)
     run.steps[event.step] = Step(
-        event.name, record.seq, event.effect, event.undoable, event.attempt
+        event.name,
+        record.seq,
+        event.effect,
+        event.undoable,
+        event.attempt,
+        late_seq=before.late_seq if before else 0,  # what an earlier attempt did is not forgotten
+        undo=before.undo if before else "",
     )
 
 
 def _decided(status: StepStatus) -> Callable[[Run, Any, Record], None]:
-    def decided(
+    def decide_step(
         run: Run, event: StepFinished | StepFailed | StepInterrupted | StepInDoubt, record: Record
     ) -> None:
         known = _known(run, event)
-        if known.status != "started":
-            why = f"step {event.step} was decided by record {known.decided_seq}: {known.status}"
+        if known.status != "started" or event.attempt not in (0, known.attempt):
+            decided = f"{known.status} by record {known.decided_seq}"
+            why = f"attempt {known.attempt} of step {event.step} is {decided}"
             raise ImpossibleEvent(run.id, event=TAGS[type(event)], why=why)
         run.steps[event.step] = Step(
             known.name,
@@ -320,14 +333,18 @@ def _decided(status: StepStatus) -> Callable[[Run, Any, Record], None]:
             known.attempt,
             status,
             record.seq,
+            known.late_seq,
+            known.undo,
         )
 
-    return decided
+    return decide_step
 
 
 def _late_result(run: Run, event: LateResult, record: Record) -> None:
     if event.step:  # empty: the result of the run itself, which lost against a cancel
         known = _known(run, event)
+        if event.error:
+            return  # it failed late: evidence, but not of an effect
         run.steps[event.step] = msgspec.structs.replace(known, late_seq=record.seq)
 
 
@@ -381,6 +398,7 @@ def _answered(run: Run, event: Answered, record: Record) -> None:
     run.questions[event.question] = msgspec.structs.replace(
         asked, status="answered", settled_seq=record.seq
     )
+    run.woken_seq = record.seq
 
 
 def _child_born(run: Run, event: ChildBorn, _record: Record) -> None:
@@ -389,12 +407,26 @@ def _child_born(run: Run, event: ChildBorn, _record: Record) -> None:
     run.children[event.child] = Child(event.detached)
 
 
-def _child_ended(run: Run, event: ChildEnded, _record: Record) -> None:
+def _child_ended(run: Run, event: ChildEnded, record: Record) -> None:
     child = run.children.get(event.child)
     if child is None or child.state:
         why = f"{event.child} is {'' if child else 'not '}a child{' that ended' if child else ''}"
         raise ImpossibleEvent(run.id, event="child_ended", why=why)
     run.children[event.child] = Child(child.detached, event.state)
+    run.woken_seq = record.seq
+
+
+def _blocked(run: Run, event: Blocked, _record: Record) -> None:
+    if not can_block(run, event):
+        why = "nothing is open that it could wait for, or something came that it has not seen"
+        raise ImpossibleEvent(run.id, event="blocked", why=why)
+
+
+def can_block(run: Run, event: Blocked) -> bool:
+    """Whether the owner's conclusion that nothing can go on still holds."""
+    is_open = any(question.status == "open" for question in run.questions.values())
+    lives = any(not child.state and not child.detached for child in run.children.values())
+    return (is_open or lives) and run.woken_seq <= event.seen_seq
 
 
 def _spent(run: Run, event: Spent, _record: Record) -> None:
@@ -416,10 +448,11 @@ def _attention_settled(run: Run, event: AttentionSettled, _record: Record) -> No
         raise ImpossibleEvent(run.id, event="attention_settled", why=why)
 
 
-# What an event means beyond the state it leads to. Requeued, blocked and completed mean just that.
+# What an event means beyond the state it leads to. Requeued and completed mean just that.
 _EFFECTS: Final = cast(
     "dict[type[Event], Callable[[Run, Event, Record], None]]",
     {
+        Blocked: _blocked,
         Claimed: _claimed,
         PauseRequested: _pause_requested,
         Resumed: _resumed,

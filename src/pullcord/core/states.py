@@ -119,6 +119,7 @@ TABLE: Final[Mapping[RunState, Row]] = {
         needs_owner=True,
         text="refused",
         on=_stay(_S.CANCELLING, "claimed", "hurried", "step_interrupted", "step_in_doubt")
+        | _stay(_S.CANCELLING, "cancel_requested")
         | _stay(_S.CANCELLING, "text_ended", "child_ended", "instruction_settled")
         | _stay(_S.CANCELLING, "step_undone", "undo_failed")
         | {"cancelled": _S.CANCELLED},
@@ -157,6 +158,7 @@ ASKS: Final[Mapping[str, str]] = {
     "redirect": "redirected",
     "answer": "answered",
     "cancel": "cancel_requested",
+    "settle": "attention_settled",
 }
 OFFERED: Final[Mapping[RunState, frozenset[str]]] = {
     # the commands a surface shows as possible: every button, key and help line reads this

@@ -67,7 +67,7 @@ def dump(value: object) -> Json:
             integer over 64 bits, a type with no JSON form, or more than 16 MiB. Names the place.
     """
     try:
-        plain: object = msgspec.to_builtins(value, enc_hook=_model)
+        plain: object = msgspec.to_builtins(value, enc_hook=_model, order="deterministic")
         _inspect(plain, "$", 0)
         encoded = _encode(plain)
     except RecursionError:

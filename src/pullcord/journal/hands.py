@@ -6,6 +6,7 @@ ever told "cancelled" about something that was written.
 """
 
 import asyncio
+import logging
 import queue
 import threading
 from collections.abc import Callable, Sequence
@@ -16,6 +17,7 @@ from pullcord.errors import JournalClosed, PullcordError
 from pullcord.journal.store import Store, Transaction, View
 
 T = TypeVar("T")
+_log: Final = logging.getLogger("pullcord.journal")
 _BATCH_MAX: Final = 256
 
 
@@ -24,7 +26,9 @@ class Hands(Protocol):
 
     async def write(self, job: Callable[[Transaction], T]) -> T: ...
     async def read(self, job: Callable[[View], T]) -> T: ...
-    async def aclose(self) -> None: ...
+    def close(self) -> None:
+        """Finish what was handed in, then stop. Blocks; safe to call twice."""
+        ...
 
 
 class ThreadHands:
@@ -34,32 +38,37 @@ class ThreadHands:
         self._store = store
         self._jobs: queue.SimpleQueue[_Job[Any] | None] = queue.SimpleQueue()
         self._closed = False
+        self._door = threading.Lock()
         self._readers = ThreadPoolExecutor(2, "pullcord-reader")
         self._writer = threading.Thread(target=self._work, name="pullcord-writer", daemon=True)
         self._writer.start()
 
     async def write(self, job: Callable[[Transaction], T]) -> T:
         """Carry out `job` in a write transaction and return its result once that is durable."""
-        if self._closed:
-            raise JournalClosed
+        task = asyncio.current_task()
+        if task and task.cancelling():
+            await asyncio.sleep(0)  # a cancellation that waited for the last write is due now
         todo = _Job(job, asyncio.get_running_loop())
-        self._jobs.put(todo)
+        with self._door:
+            if self._closed:
+                raise JournalClosed
+            self._jobs.put(todo)
         return await settled(todo)
 
     async def read(self, job: Callable[[View], T]) -> T:
-        if self._closed:
-            raise JournalClosed
-        return await asyncio.get_running_loop().run_in_executor(
-            self._readers, self._store.read, job
-        )
+        with self._door:
+            if self._closed:
+                raise JournalClosed
+            found = self._readers.submit(self._store.read, job)
+        return await asyncio.wrap_future(found)
 
-    async def aclose(self) -> None:
-        """Finish what was handed in, then stop. Safe to call twice."""
-        if not self._closed:
-            self._closed = True
-            self._jobs.put(None)
-            await asyncio.get_running_loop().run_in_executor(self._readers, self._writer.join)
-            self._readers.shutdown(wait=False)
+    def close(self) -> None:
+        with self._door:
+            if not self._closed:
+                self._closed = True
+                self._jobs.put(None)
+        self._writer.join()
+        self._readers.shutdown()
 
     # --- the writer thread ---
 
@@ -91,7 +100,10 @@ class ThreadHands:
             # not even those whose refusal was decided on what the others had written.
             for job in batch:
                 job.error = error
-        self._store.poke()  # before the answers: afterwards it would contend with their readers
+        try:
+            self._store.poke()  # before the answers: afterwards it would contend with their readers
+        except Exception:  # nobody's write depends on it, and this thread must live
+            _log.exception("Could not wake other processes; they will look by themselves.")
         _answer(batch)
 
     def _carry_out_alone(self, job: "_Job[Any]") -> None:
@@ -174,17 +186,19 @@ async def settled(answer: Answer[T]) -> T:
     same, and the cancellation at its next await, unless it was called off meanwhile (the
     `asyncio.timeout()` that asked for it has been left).
     """
+    task = asyncio.current_task()
+    asked_before = task.cancelling() if task else 0
     try:
         return await answer
     except asyncio.CancelledError:
         if not answer.done():
             raise  # the coroutine itself is being closed
-        if task := asyncio.current_task():
-            asyncio.get_running_loop().call_soon(_cancel_again, task)
+        if task:
+            asyncio.get_running_loop().call_soon(_cancel_again, task, asked_before)
         return answer.result()
 
 
-def _cancel_again(task: asyncio.Task[Any]) -> None:
-    if task.cancelling() and not task.done():
+def _cancel_again(task: asyncio.Task[Any], asked_before: int) -> None:
+    if task.cancelling() > asked_before and not task.done():
         task.uncancel()  # the number of requests stays what it was
         task.cancel()

@@ -1,6 +1,7 @@
 """The journal as the rest of the program sees it: domain verbs, awaited, durable on return."""
 
 import asyncio
+import math
 import os
 import re
 import threading
@@ -23,10 +24,10 @@ from pullcord.core.events import (
 from pullcord.core.run import Run
 from pullcord.core.states import RunState
 from pullcord.core.values import check_id, check_text
-from pullcord.errors import InvalidId, RunNotFound
+from pullcord.errors import InvalidId, InvalidInput, RunNotFound
 from pullcord.journal.chain import GENESIS, opened
 from pullcord.journal.clock import Clock, SystemClock
-from pullcord.journal.hands import Hands, ThreadHands
+from pullcord.journal.hands import Answer, Hands, ThreadHands, settled
 from pullcord.journal.ledger import (
     ALL,
     Appended,
@@ -76,6 +77,7 @@ class Journal:
         self._hands = hands or ThreadHands(store)
         self._watch: Watch | None = None
         self._watch_lock = threading.Lock()
+        self._closing = threading.Lock()
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], *, clock: Clock | None = None) -> "Journal":
@@ -95,12 +97,30 @@ class Journal:
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Finish what was handed in and let go of the store. Safe to call twice."""
-        await self._hands.aclose()
-        with self._watch_lock:
-            if self._watch:
-                self._watch.close()
-        self._store.close()
+        """Finish what was handed in and let go of the store. Safe to call twice, at once too.
+
+        A caller that is cancelled meanwhile waits for it all the same: half closed is not a state.
+        """
+        loop = asyncio.get_running_loop()
+        closed: Answer[None] = Answer(loop=loop)
+
+        def close() -> None:
+            try:
+                self._close()
+            finally:
+                loop.call_soon_threadsafe(closed.set_result, None)
+
+        threading.Thread(target=close, name="pullcord-closer", daemon=True).start()
+        await settled(closed)
+
+    def _close(self) -> None:
+        with self._closing:  # one after the other; the second finds nothing left to do
+            self._hands.close()
+            with self._watch_lock:
+                watch, self._watch = self._watch, None
+            if watch:
+                watch.close()
+            self._store.close()
 
     # --- write ---
 
@@ -133,6 +153,7 @@ class Journal:
         """Take a run that needs an owner and has none, or whose lease has lapsed. Else None."""
         check_id(run_id)
         check_id(owner, kind="owner")
+        _check_ttl(ttl_s)
         return await self._hands.write(
             lambda tx: self._ledger.acquire(tx, run_id, owner=owner, ttl_s=ttl_s, held=held)
         )
@@ -143,6 +164,7 @@ class Journal:
         Raises:
             Fenced: another has it. Abandon the run.
         """
+        _check_ttl(ttl_s)
         await self._hands.write(lambda tx: self._ledger.renew(tx, lease, ttl_s=ttl_s))
 
     async def release(self, lease: Lease) -> None:
@@ -216,12 +238,13 @@ class Journal:
         """Call `on_change(run_ids)` soon after any commit, by any process. Return what ends it.
 
         It is called from one thread of the journal's own, without an event loop: a blocked loop
-        does not delay it. It must be quick; what it raises is logged and goes no further.
+        does not delay it. It must be quick; if it raises it is called again for the same runs, a
+        few times. With no runs at all it is told that the journal is being closed.
         """
         with self._watch_lock:
             if self._watch is None:
                 self._watch = Watch(self._store)
-        return self._watch.add(on_change)
+            return self._watch.add(on_change)
 
     async def subscribe(self, run_id: str, *, after: Cursor = START) -> AsyncGenerator[Item]:
         """Yield everything in the run after `after`, then what happens, for ever. No gap, no
@@ -229,7 +252,7 @@ class Journal:
         loop, changed = asyncio.get_running_loop(), asyncio.Event()
 
         def on_change(runs: frozenset[str]) -> None:
-            if run_id in runs:
+            if run_id in runs or not runs:  # none: the journal is being closed
                 loop.call_soon_threadsafe(changed.set)
 
         stop = self.watch(on_change)
@@ -265,6 +288,11 @@ def _check(change: Change) -> None:
         check_event(event)
         for field, kind in _NAMES.get(type(event), ()):
             check_id(getattr(event, field), kind=kind)
+
+
+def _check_ttl(ttl_s: float) -> None:
+    if not 0 <= ttl_s < math.inf:
+        raise InvalidInput(f"A lease cannot last {ttl_s} s. Nothing was changed.")
 
 
 def _head(view: View, run_id: str) -> Head:

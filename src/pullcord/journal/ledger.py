@@ -15,6 +15,8 @@ import msgspec
 from pullcord.core.commands import Command
 from pullcord.core.decide import Ack, decide
 from pullcord.core.events import (
+    TAGS,
+    ChildEnded,
     Claimed,
     Created,
     Event,
@@ -48,6 +50,9 @@ class Append(msgspec.Struct, frozen=True, kw_only=True):
     epoch: int | None = None
     blobs: Sequence[bytes] = ()
     release: bool = False
+
+    def __post_init__(self) -> None:
+        msgspec.structs.force_setattr(self, "events", tuple(self.events))
 
 
 class Order(msgspec.Struct, frozen=True):
@@ -97,19 +102,23 @@ class Ledger:
 
     def write(self, tx: Transaction, changes: Sequence[Change]) -> list[Appended | Ack]:
         """Carry out all changes, in order, or none: an append that is refused raises."""
-        return [
+        results = [
             self.append(tx, change)
             if isinstance(change, Append)
             else self.command(tx, change.run_id, change.command)
             for change in changes
         ]
+        for change in changes:
+            if isinstance(change, Append) and change.expected_seq == 0:
+                self._refuse_orphan(tx, change)
+        return results
 
     def append(self, tx: Transaction, change: Append) -> Appended:
         """Add an owner's events, or create the run."""
         head = self._head(tx, change.run_id)
         if head is None:
             head = self._newborn(change)
-        else:
+        elif change.expected_seq > 0:
             _licensed(head, change.epoch)
         if change.expected_seq != head.seq:
             raise Conflict(change.run_id, expected_seq=change.expected_seq, actual_seq=head.seq)
@@ -127,7 +136,8 @@ class Ledger:
             if stored.digest == digest:
                 return msgspec.json.decode(stored.ack, type=Ack)
             return _key_reused(head, command)
-        decision = decide(self._at(tx, head), command)
+        idle = not is_held(head, self._clock.boot_time()) and not tx.live(run_id, after_pos=0)
+        decision = decide(self._at(tx, head), command, idle=idle)
         seq, state = decision.seq, head.state
         if decision.events:
             seq = head.seq + 1
@@ -157,11 +167,15 @@ class Ledger:
             seq += 1
             evolve(run, Record(head.run_id, seq, at_ms, epoch, event))
             if isinstance(event, TextEnded):
-                _replace_live(tx, head.run_id, event)
+                _replace_live(tx, head, event)
             payload = encode_event(event)
             covered = sha256(payload).digest()
             digest = link(digest, head.run_id, seq, at_ms, epoch, covered)
             rows.append(Row(seq, at_ms, epoch, payload, covered, digest))
+        has_ended = run.ended and head.state not in TERMINAL
+        if has_ended and (unfinished := tx.live(head.run_id, after_pos=0)):
+            why = f"part {unfinished[0].part} of its text has not ended"
+            raise ImpossibleEvent(head.run_id, event=run.state, why=why)
         after = msgspec.structs.replace(
             head,
             state=run.state,
@@ -177,9 +191,27 @@ class Ledger:
         self._heads[head.run_id] = after
         tx.add_rows(head.run_id, rows)
         if seq // SNAPSHOT_EVERY > head.seq // SNAPSHOT_EVERY:
-            tx.put_snapshot(head.run_id, _snapshot(run, digest))
+            _keep_snapshot(tx, run, digest)
         self._remember(run, digest)
+        if has_ended and head.parent:
+            self._tell_parent(tx, head.parent, ChildEnded(child=head.run_id, state=run.state))
         return after
+
+    def _tell_parent(self, tx: Transaction, parent: str, ended: ChildEnded) -> None:
+        """A child's end is in its parent's journal in the same transaction, however it came."""
+        head = self._existing(tx, parent)
+        child = self._at(tx, head).children.get(ended.child)
+        if child and not child.detached and TAGS[ChildEnded] in TABLE[head.state].on:
+            self._extend(tx, head, [ended], epoch=0, holder=head.holder)
+
+    def _refuse_orphan(self, tx: Transaction, change: Append) -> None:
+        """A child is born in its parent's journal in the same transaction, or not at all."""
+        first = change.events[0] if change.events else None
+        if isinstance(first, Created) and first.parent is not None:
+            parent = self._existing(tx, first.parent)
+            if change.run_id not in self._at(tx, parent).children:
+                why = f"its parent {first.parent} did not record the birth with it"
+                raise ImpossibleEvent(change.run_id, event="created", why=why)
 
     def _newborn(self, change: Append) -> Head:
         first = change.events[0] if change.events else None
@@ -211,7 +243,7 @@ class Ledger:
         """
         head = self._existing(tx, run_id)
         now = self._clock.boot_time()
-        mine = held is not None and held.epoch == head.epoch and head.holder.owner == held.owner
+        mine = held == Lease(run_id, head.holder.owner, head.epoch)
         if head.state not in NEEDS_OWNER or (is_held(head, now) and not mine):
             return None
         lease = Lease(run_id, owner, head.epoch + 1)
@@ -335,9 +367,13 @@ def _fold(view: View, head: Head, run: Run, digest: bytes) -> Run:
     return run
 
 
-def _snapshot(run: Run, digest: bytes) -> Snapshot:
-    data = msgspec.msgpack.encode(run)
-    return Snapshot(run.seq, digest, SNAPSHOT_FORMAT, sha256(data).digest() + data)
+def _keep_snapshot(tx: Transaction, run: Run, digest: bytes) -> None:
+    try:
+        data = msgspec.msgpack.encode(run)
+    except (OverflowError, ValueError):
+        return  # a cache: a run that cannot be cached is still a run
+    sealed = sha256(data).digest() + data
+    tx.put_snapshot(run.id, Snapshot(run.seq, digest, SNAPSHOT_FORMAT, sealed))
 
 
 def _restore(run_id: str, kept: Snapshot) -> Run:
@@ -356,7 +392,7 @@ def _licensed(head: Head, epoch: int | None) -> None:
         why = "only its owner may append; controls go through command()"
     elif epoch != head.epoch:
         why = "another process has taken it over"
-    elif not head.holder.owner:
+    elif not head.holder.owner and head.state not in TERMINAL:
         why = "its owner has given it back"
     else:
         return
@@ -368,7 +404,9 @@ def _until(owner: str, now: BootTime, ttl_s: float) -> Holder:
 
 
 def _body(command: Command) -> bytes:
-    return sha256(msgspec.json.encode(msgspec.structs.replace(command, key=None))).digest()
+    """What is asked, without what may differ when it is sent again."""
+    asked = msgspec.structs.replace(command, key=None, seen_seq=None)
+    return sha256(msgspec.json.encode(asked)).digest()
 
 
 def _key_reused(head: Head, command: Command) -> Ack:
@@ -382,10 +420,17 @@ def _key_reused(head: Head, command: Command) -> Ack:
     )
 
 
-def _replace_live(tx: Transaction, run_id: str, event: TextEnded) -> None:
-    """The record takes over from the live rows, and must hold all that was shown."""
-    shown = "".join(live.text for live in tx.live(run_id, after_pos=0) if live.part == event.part)
+def _replace_live(tx: Transaction, head: Head, event: TextEnded) -> None:
+    """The record takes over from the live rows. It must hold all that was shown; and where no
+    text is accepted any more, nothing else."""
+    live = tx.live(head.run_id, after_pos=0)
+    shown = "".join(text.text for text in live if text.part == event.part)
+    if TABLE[head.state].text == "refused" and (event.text != shown or event.complete):
+        why = (
+            f"no text is accepted any more: part {event.part} was cut after {len(shown)} characters"
+        )
+        raise ImpossibleEvent(head.run_id, event="text_ended", why=why)
     if not event.text.startswith(shown):
         why = f"part {event.part} would lose text that was already shown"
-        raise ImpossibleEvent(run_id, event="text_ended", why=why)
-    tx.drop_live(run_id, event.part)
+        raise ImpossibleEvent(head.run_id, event="text_ended", why=why)
+    tx.drop_live(head.run_id, event.part)

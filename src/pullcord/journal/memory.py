@@ -57,7 +57,8 @@ class _Listener:
 
     def wait(self, timeout_s: float) -> bool:
         heard = self._poked.wait(timeout_s)
-        self._poked.clear()
+        if heard:  # else a poke that comes just now would be wiped away unheard
+            self._poked.clear()
         return heard
 
     def wake(self) -> None:

@@ -58,7 +58,7 @@ class SqliteStore:
         migrations: Sequence[str] = MIGRATIONS,
         busy_timeout_s: float = 30.0,
     ) -> None:
-        self._path = Path(path).absolute()
+        self._path = _followed(path)
         self._busy_timeout_s = busy_timeout_s
         self._closed = False
         self._readers: list[_Connection] = []
@@ -458,6 +458,14 @@ class _Connection:
 
     def drop_live(self, run_id: str, part: str) -> None:
         self.run(f"DELETE FROM live WHERE run = ({_NUM}) AND part = ?", (run_id, part))
+
+
+def _followed(path: str | os.PathLike[str]) -> Path:
+    """The file behind a link: its locks and its side folder must be the same for everybody."""
+    try:
+        return Path(path).resolve()
+    except (OSError, RuntimeError, ValueError):  # to be refused in words, a little later
+        return Path(path).absolute()
 
 
 def _marks(values: Sequence[object]) -> str:

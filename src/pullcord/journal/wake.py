@@ -5,10 +5,11 @@ the database's own. A poke is one byte; what has changed is read from the store.
 """
 
 import contextlib
+import errno
 import os
 import secrets
 import select
-import stat
+import threading
 import time
 from pathlib import Path
 from typing import Final
@@ -51,7 +52,7 @@ class WakePipe:
 
 
 class WakeAll:
-    """Pokes every listener in `folder`. Used by one thread; never blocks, never fails."""
+    """Pokes every listener in `folder`. Never blocks for long, never fails."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -59,8 +60,13 @@ class WakeAll:
         self._seen_ns = -1
         self._settled = False
         self._pipes: dict[str, int] = {}
+        self._lock = threading.Lock()
 
     def __call__(self) -> None:
+        with self._lock:
+            self._poke_all()
+
+    def _poke_all(self) -> None:
         try:
             self._refresh()
         except OSError:
@@ -89,10 +95,9 @@ class WakeAll:
         path = self._folder / name
         try:
             fd = os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW)
-        except OSError:  # nobody reads it: its process died without tidying up
-            with contextlib.suppress(OSError):
-                if stat.S_ISFIFO(os.lstat(path).st_mode):
-                    path.unlink()
+        except OSError as error:
+            if error.errno == errno.ENXIO:  # nobody reads it: its process died without tidying up
+                path.unlink(missing_ok=True)
             return
         self._pipes[name] = fd
 
@@ -100,6 +105,7 @@ class WakeAll:
         os.close(self._pipes.pop(name))
 
     def close(self) -> None:
-        for name in list(self._pipes):
-            self._forget(name)
-        os.close(self._fd)
+        with self._lock:
+            for name in list(self._pipes):
+                self._forget(name)
+            os.close(self._fd)

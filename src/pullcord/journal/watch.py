@@ -10,6 +10,7 @@ from pullcord.journal.store import Store
 _log: Final = logging.getLogger("pullcord.journal")
 _LISTEN_S: Final = 5.0
 _AGAIN_S: Final = 0.05
+_TRIES: Final = 20
 
 
 class Watch:
@@ -19,7 +20,7 @@ class Watch:
         self._store = store
         self._listener = store.listen()
         self._mark = store.read(lambda view: view.position())
-        self._told: dict[object, Callable[[frozenset[str]], None]] = {}
+        self._told: list[_Told] = []
         self._changing = threading.Lock()
         self._closing = False
         self._pause = threading.Event()
@@ -27,20 +28,22 @@ class Watch:
         self._thread.start()
 
     def add(self, on_change: Callable[[frozenset[str]], None]) -> Callable[[], None]:
-        token = object()
+        told = _Told(on_change)
         with self._changing:
-            self._told = {**self._told, token: on_change}
+            self._told = [*self._told, told]
 
         def remove() -> None:
             with self._changing:
-                self._told = {t: told for t, told in self._told.items() if t is not token}
+                self._told = [other for other in self._told if other is not told]
 
         return remove
 
     def close(self) -> None:
-        self._closing = True
-        self._pause.set()
-        self._listener.wake()
+        """Tell everybody that it is over, and stop. Safe to call twice."""
+        if not self._closing:
+            self._closing = True
+            self._pause.set()
+            self._listener.wake()
         if threading.current_thread() is not self._thread:
             self._thread.join()
 
@@ -49,24 +52,42 @@ class Watch:
         is_due = False
         while not self._closing:
             try:
-                is_due = self._listener.wait(_AGAIN_S if is_due else _LISTEN_S) or is_due
-                if is_due:
-                    self._tell()
-                    is_due = False
+                heard = self._listener.wait(_AGAIN_S if is_due else _LISTEN_S)
+                is_due = self._tell() if heard or is_due else False
             except Exception:
                 if not self._closing:
                     _log.exception("Could not read what has changed; looking again.")
                     is_due = True
                     self._pause.wait(_AGAIN_S)
+        for told in self._told:
+            told.tell(frozenset())
         self._listener.close()
 
-    def _tell(self) -> None:
+    def _tell(self) -> bool:
+        """Tell everybody what is new. Return whether somebody has to be told again."""
         self._mark, runs = self._store.read(lambda view: view.changed(self._mark))
-        if not runs:
-            return
-        changed = frozenset(runs)
-        for told in self._told.values():
-            try:
-                told(changed)
-            except Exception:  # a listener's own fault must not deafen the others
-                _log.exception("A listener failed; the others are told all the same.")
+        told = [told.tell(frozenset(runs)) for told in self._told if runs or told.missed]
+        return not all(told)
+
+
+class _Told:
+    """One listener, and what it has failed to take in so far."""
+
+    def __init__(self, on_change: Callable[[frozenset[str]], None]) -> None:
+        self._on_change = on_change
+        self.missed: frozenset[str] = frozenset()
+        self._failures = 0
+
+    def tell(self, runs: frozenset[str]) -> bool:
+        try:
+            self._on_change(runs | self.missed)
+        except Exception:  # its own fault must not deafen the others
+            self._failures += 1
+            give_up = self._failures >= _TRIES
+            _log.exception(
+                "A listener failed; it %s.", "is given up" if give_up else "is told again"
+            )
+            self.missed = frozenset() if give_up else self.missed | runs
+            return give_up
+        self.missed, self._failures = frozenset(), 0
+        return True

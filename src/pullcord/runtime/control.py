@@ -5,14 +5,17 @@ from any thread (shut a socket, tell the warden, `call_soon_threadsafe(task.canc
 that hears of commits fires it. The journal has decided by then: a cutter is only an effector.
 """
 
+import logging
 import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from pullcord.core.events import Control, Record
+from pullcord.errors import PullcordError
 from pullcord.journal.journal import Journal
 
+_log: Final = logging.getLogger("pullcord.runtime")
 Cut: TypeAlias = Callable[[Control], None]
 
 
@@ -31,7 +34,7 @@ class ControlThread:
 
         `after_seq` is the record of the call's own intent: a control that slipped in between is
         heard before the block is entered. Each control is handed over once, in order, from the
-        control thread or from here. `cut` must be quick and must not raise.
+        control thread or from here. `cut` must be quick; what it raises is logged.
         """
         cutter = _Cutter(cut, after_seq)
         with self._lock:
@@ -40,6 +43,7 @@ class ControlThread:
             cutter.hear(self._journal.read_now(run_id, after_seq=after_seq))
             yield
         finally:
+            cutter.close()
             with self._lock:
                 self._cutters[run_id].remove(cutter)
                 if not self._cutters[run_id]:
@@ -49,14 +53,20 @@ class ControlThread:
         self._stop()
 
     def _heard(self, changed: frozenset[str]) -> None:
-        for run_id in changed & self._cutters.keys():
+        failed: Exception | None = None
+        for run_id in changed:
             with self._lock:
                 cutters = list(self._cutters.get(run_id, ()))
-            if cutters:
-                oldest = min(cutter.seen_seq for cutter in cutters)
-                records = self._journal.read_now(run_id, after_seq=oldest)
-                for cutter in cutters:
-                    cutter.hear(records)
+            try:
+                if cutters:
+                    oldest = min(cutter.seen_seq for cutter in cutters)
+                    records = self._journal.read_now(run_id, after_seq=oldest)
+                    for cutter in cutters:
+                        cutter.hear(records)
+            except PullcordError as error:
+                failed = error  # the other runs first; the watch comes back with all of them
+        if failed:
+            raise failed
 
 
 class _Cutter:
@@ -64,11 +74,21 @@ class _Cutter:
         self.seen_seq = seen_seq
         self._cut = cut
         self._lock = threading.Lock()
+        self._is_closed = False
+
+    def close(self) -> None:
+        """From here on nothing is cut: what it would close may be someone else's by now."""
+        with self._lock:
+            self._is_closed = True
 
     def hear(self, records: list[Record]) -> None:
         with self._lock:  # two threads may bring the same news
             for record in records:
-                if record.seq > self.seen_seq:
-                    self.seen_seq = record.seq
-                    if isinstance(record.event, Control):
+                if record.seq <= self.seen_seq or self._is_closed:
+                    continue
+                self.seen_seq = record.seq
+                if isinstance(record.event, Control):
+                    try:
                         self._cut(record.event)
+                    except Exception:  # the other calls in flight must be cut all the same
+                        _log.exception("A cutter failed: %s", type(record.event).__name__)

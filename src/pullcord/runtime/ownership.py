@@ -8,8 +8,9 @@ decides again, with `admit`, what may still be recorded.
 from typing import cast
 
 from pullcord.core.decide import admit
-from pullcord.core.events import Event, Record
+from pullcord.core.events import Event, Record, TextEnded
 from pullcord.core.run import Run, evolve
+from pullcord.core.states import TABLE
 from pullcord.errors import Conflict
 from pullcord.journal.journal import Journal
 from pullcord.journal.ledger import Append, Appended, Change, Claim, Lease
@@ -27,36 +28,51 @@ class Ownership:
         """Record `event`, or what has become of it, and return what was recorded.
 
         Empty: a control or another decision overtook it and nothing was written; in particular a
-        `StepStarted` that comes back empty must not start. `with_it` are changes to other runs in
-        the same transaction; they are left out with it.
+        `StepStarted` that comes back empty must not start. `with_it` (changes to other runs, in
+        the same transaction) and `release` belong to the event itself: what has become of a
+        result that was overtaken is recorded alone.
 
         Raises:
             Fenced: another process owns the run now. Abandon it.
         """
-        while events := list(admit(self.run, event)):
+        while True:
+            wanted = await self._as_it_may_be(event)
+            events = list(admit(self.run, wanted))
+            if not events:
+                if await self.catch_up():
+                    continue  # it may only have been too early
+                return []
+            is_itself = events == [wanted]
             mine = Append(
                 run_id=self.run.id,
                 events=events,
                 expected_seq=self.run.seq,
                 epoch=self.lease.epoch,
-                release=release,
+                release=release and is_itself,
             )
             try:
-                results = await self._journal.append(mine, *with_it)
+                results = await self._journal.append(mine, *(with_it if is_itself else ()))
             except Conflict as conflict:
-                if conflict.run_id != self.run.id:
+                if conflict.run_id != self.run.id or not await self.catch_up():
                     raise
-                await self.catch_up()
                 continue
             self._follow(events, cast("Appended", results[0]))
             return events
-        return []
 
-    async def catch_up(self) -> Run:
-        """Take in what others have recorded since."""
-        for record in await self._journal.read(self.run.id, after_seq=self.run.seq):
+    async def _as_it_may_be(self, event: Event) -> Event:
+        """The end of a text, after text is no longer accepted, is a cut where it was shown to."""
+        if not isinstance(event, TextEnded) or TABLE[self.run.state].text != "refused":
+            return event
+        live = await self._journal.live_text(self.run.id)
+        shown = "".join(text.text for text in live if text.part == event.part)
+        return TextEnded(part=event.part, text=shown, complete=False)
+
+    async def catch_up(self) -> int:
+        """Take in what others have recorded since, and return how many records that was."""
+        records = await self._journal.read(self.run.id, after_seq=self.run.seq)
+        for record in records:
             evolve(self.run, record)
-        return self.run
+        return len(records)
 
     def _follow(self, events: list[Event], appended: Appended) -> None:
         for event in events:

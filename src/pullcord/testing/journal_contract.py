@@ -16,14 +16,17 @@ from typing import Final, TypeAlias, cast
 
 import msgspec
 
-from pullcord.core.commands import Cancel, Command, Pause, Redirect, ReportChild, Resume
+from pullcord.core.commands import Answer, Cancel, Command, Pause, Redirect, Resume, Settle, Source
 from pullcord.core.events import (
+    AttentionRaised,
+    Blocked,
     Cancelled,
     ChildBorn,
     Completed,
     Created,
     Event,
     Paused,
+    QuestionAsked,
     Record,
     Requeued,
     StepFinished,
@@ -46,7 +49,7 @@ from pullcord.errors import (
 )
 from pullcord.journal.hands import Hands
 from pullcord.journal.journal import Cursor, Journal
-from pullcord.journal.ledger import Append, Claim, Order
+from pullcord.journal.ledger import Append, Appended, Claim
 from pullcord.journal.store import LiveText, Store, Transaction
 from pullcord.testing.clock import ManualClock
 
@@ -68,6 +71,12 @@ class _Bench:
         claim = await self.journal.acquire(run_id, owner=owner, ttl_s=TTL_S)
         assert claim is not None, f"{run_id} could not be claimed"
         return claim
+
+    async def own_again(self, claim: Claim) -> Claim:
+        lease = claim.lease
+        again = await self.journal.acquire(lease.run_id, owner=lease.owner, ttl_s=TTL_S, held=lease)
+        assert again is not None
+        return again
 
     async def add(self, claim: Claim, *events: Event, seq: int | None = None) -> int:
         """Append as the owner, at the end or at `seq`, and return the new end."""
@@ -138,15 +147,39 @@ async def an_append_across_runs_is_all_or_nothing(bench: _Bench) -> None:
     await _refused(RunNotFound, bench.journal.head("child"))
     await bench.journal.append(*birth(2))
     assert await bench.names("child") == ["Created"]
-    child = await bench.own("child", "w2")
-    done = Append(
-        run_id="child", events=[Completed()], expected_seq=2, epoch=child.lease.epoch, release=True
+    orphan = Created(agent="churn", thread="t1", parent="parent")
+    await _refused(
+        ImpossibleEvent,
+        bench.journal.append(Append(run_id="orphan", events=[orphan], expected_seq=0)),
     )
-    told = Order("parent", ReportChild(by="child", child="child", state="completed"))
-    _, ack = await bench.journal.append(done, told)
-    assert cast("object", getattr(ack, "verdict", None)) == "applied"
-    assert (await bench.journal.load("parent")).children["child"].state == "completed"
+    await _refused(RunNotFound, bench.journal.head("orphan"))
     assert claim.lease.epoch == 1
+
+
+@_check
+async def a_childs_end_is_in_its_parents_journal_however_it_came(bench: _Bench) -> None:
+    await bench.create("parent")
+    claim = await bench.own("parent")
+    for number, child in enumerate(("done", "cancelled")):
+        created = Created(agent="churn", thread="t1", parent="parent")
+        await bench.journal.append(
+            Append(run_id=child, events=[created], expected_seq=0),
+            Append(
+                run_id="parent",
+                events=[ChildBorn(child=child)],
+                expected_seq=2 + number,
+                epoch=claim.lease.epoch,
+            ),
+        )
+    await bench.add(claim, Blocked(seen_seq=4))
+    await bench.add(await bench.own("done", "w2"), Completed())
+    assert (await bench.journal.head("parent")).state is RunState.QUEUED
+    await bench.journal.command("cancelled", Cancel(by="ana"))  # no process ever had it
+    children = (await bench.journal.load("parent")).children
+    assert {name: child.state for name, child in children.items()} == {
+        "done": "completed",
+        "cancelled": "cancelled",
+    }
 
 
 @_check
@@ -294,6 +327,86 @@ async def of_completion_and_cancel_the_first_to_commit_wins(bench: _Bench) -> No
 
 
 @_check
+async def a_cancel_that_finds_nothing_to_do_is_in_effect_at_once(bench: _Bench) -> None:
+    """Without a process that would have to know the agent; but never under its owner's hands."""
+    for run_id in ("parked", "held", "undoable", "talking"):
+        await bench.create(run_id)
+        claim = await bench.own(run_id)
+        step = StepStarted(step="a", name="a", undoable=run_id == "undoable")
+        await bench.add(claim, step, StepFinished(step="a"))
+        if run_id == "talking":
+            await bench.journal.say(claim.lease, "p1", "hello", offset=0)
+        await bench.journal.command(run_id, Pause(by="ana"))
+        await bench.add(claim, Paused())
+        if run_id != "held":
+            await bench.journal.release(claim.lease)
+        ack = await bench.journal.command(run_id, Cancel(by="ana"))
+        ended = ack.state is RunState.CANCELLED
+        assert ended == (run_id == "parked"), run_id
+
+
+@_check
+async def a_stronger_cancel_is_not_called_done(bench: _Bench) -> None:
+    await bench.create("r1")
+    claim = await bench.own("r1")
+    await bench.journal.command("r1", Cancel(by="ana"))
+    leak = Cancel(by="guard", reason="leak", quarantine=True)
+    assert (await bench.journal.command("r1", leak)).verdict == "applied"
+    assert (await bench.journal.command("r1", leak)).verdict == "already"
+    stop = (await bench.journal.load("r1")).cancel
+    assert stop is not None
+    assert (stop.by, stop.quarantine, stop.keep_partial) == ("ana", True, True)
+    await bench.add(claim, Cancelled())
+    harder = Cancel(by="bo", keep_partial=False)
+    assert (await bench.journal.command("r1", harder)).verdict == "too_late"
+
+
+@_check
+async def a_command_that_could_not_be_read_back_is_refused(bench: _Bench) -> None:
+    await bench.create("r1")
+    claim = await bench.own("r1")
+    await bench.add(claim, QuestionAsked(question="q1"))
+    for bad in (
+        Pause(by="ana", source=cast("Source", "admin")),
+        Pause(by="ana", now=cast("bool", "yes")),
+        Cancel(by="ana", undo=cast("bool", None)),
+        Pause(by="ana", seen_seq=cast("int", "3")),
+        Answer(by="ana", question="q1", value=msgspec.Raw(b"yes please")),
+        Answer(by="ana", question="q1", value=msgspec.Raw(b'"\xff"')),
+    ):
+        await _refused(InvalidInput, bench.journal.command("r1", bad))
+    assert len(await bench.journal.read("r1")) == 3
+
+
+@_check
+async def an_answer_that_came_first_keeps_the_run_from_waiting(bench: _Bench) -> None:
+    await bench.create("r1")
+    claim = await bench.own("r1")
+    await bench.add(claim, QuestionAsked(question="q1"), QuestionAsked(question="q2"))
+    await bench.journal.command("r1", Answer(by="ana", question="q1"))
+    await _refused(ImpossibleEvent, bench.add(claim, Blocked(seen_seq=4)))
+    await bench.add(claim, Blocked(seen_seq=5))
+    await bench.journal.command("r1", Answer(by="ana", question="q2"))
+    claim = await bench.own_again(claim)
+    await _refused(ImpossibleEvent, bench.add(claim, Blocked(seen_seq=99)))
+
+
+@_check
+async def attention_is_settled_also_after_the_end(bench: _Bench) -> None:
+    await bench.create("r1")
+    claim = await bench.own("r1")
+    await bench.journal.command("r1", Cancel(by="ana"))
+    seq = (await bench.journal.head("r1")).seq
+    over = Append(run_id="r1", events=[Cancelled()], expected_seq=seq, epoch=1, release=True)
+    await bench.journal.append(over)
+    await bench.add(claim, AttentionRaised(item="a1", text="the mail may have gone out"))
+    unknown = await bench.journal.command("r1", Settle(by="ana", item="a2"))
+    assert (unknown.verdict, unknown.reason) == ("rejected", "unknown_item")
+    assert (await bench.journal.command("r1", Settle(by="ana", item="a1"))).verdict == "applied"
+    assert (await bench.journal.load("r1")).attention == {}
+
+
+@_check
 async def the_same_key_gets_the_same_answer_for_ever(bench: _Bench) -> None:
     await bench.create("r1")
     await bench.own("r1")
@@ -301,6 +414,8 @@ async def the_same_key_gets_the_same_answer_for_ever(bench: _Bench) -> None:
     first = await bench.journal.command("r1", pause)
     await bench.journal.command("r1", Resume(by="ana"))
     assert await bench.journal.command("r1", pause) == first
+    looked_again = Pause(by="ana", key="k1", seen_seq=4)
+    assert await bench.journal.command("r1", looked_again) == first
     reused = await bench.journal.command("r1", Pause(by="bo", key="k1"))
     assert (reused.verdict, reused.reason) == ("rejected", "key_reused")
     assert (await bench.names("r1"))[2:] == ["PauseRequested", "Resumed"]
@@ -387,6 +502,10 @@ async def nobody_appends_without_owning(bench: _Bench) -> None:
     await bench.create("r1")
     orphan = Append(run_id="r1", events=[Completed()], expected_seq=1)
     await _refused(Fenced, bench.journal.append(orphan))
+    born = Created(agent="churn", thread="t1")
+    twice = Append(run_id="r1", events=[born], expected_seq=0)
+    await _refused(Conflict, bench.journal.append(twice))
+    await _refused(InvalidInput, bench.journal.acquire("r1", owner="w", ttl_s=float("nan")))
     await _refused(
         Fenced,
         bench.journal.append(Append(run_id="r1", events=[Completed()], expected_seq=1, epoch=1)),
@@ -488,9 +607,13 @@ async def text_is_shown_held_or_refused_by_the_state_of_the_run(bench: _Bench) -
     assert await say(claim.lease, "p1", "held", offset=14) == "held"
     await bench.journal.command("r1", Cancel(by="ana"))
     assert await say(claim.lease, "p1", "never", offset=18) == "refused"
+    for text in ("Hello", "Hello, wörld\a held and more", "something else"):
+        ended = TextEnded(part="p1", text=text, complete=False)
+        await _refused(ImpossibleEvent, bench.add(claim, ended))
     await _refused(
-        ImpossibleEvent, bench.add(claim, TextEnded(part="p1", text="Hello", complete=False))
+        ImpossibleEvent, bench.add(claim, TextEnded(part="p1", text="Hello, wörld\a held"))
     )
+    await _refused(ImpossibleEvent, bench.add(claim, Cancelled()))
     await bench.add(claim, TextEnded(part="p1", text="Hello, wörld\a held", complete=False))
     assert (await bench.journal.load("r1")).texts == {"p1": False}
 
@@ -576,6 +699,48 @@ async def a_watcher_hears_which_runs_changed(bench: _Bench) -> None:
         assert await heard.get() == "r2"
     stop()
     stop_failing()
+
+
+@_check
+async def a_task_that_only_writes_can_still_be_cancelled(bench: _Bench) -> None:
+    await bench.create("r1")
+    claim = await bench.own("r1")
+
+    async def hold_on() -> None:
+        while True:
+            await bench.journal.renew(claim.lease, ttl_s=TTL_S)
+
+    task = asyncio.ensure_future(hold_on())
+    for _ in range(5):
+        await bench.journal.renew(claim.lease, ttl_s=TTL_S)
+    task.cancel()
+    async with asyncio.timeout(20):
+        await asyncio.wait((task,))
+    assert task.cancelled()
+
+
+@_check
+async def what_was_handed_in_before_the_close_is_done_and_nobody_is_left_waiting(
+    bench: _Bench,
+) -> None:
+    await bench.create("r1")
+    claim = await bench.own("r1")
+    stream = bench.journal.subscribe("r1", after=Cursor(2))
+    waiting = asyncio.ensure_future(anext(stream))
+    await asyncio.sleep(0)
+    started = StepStarted(step="a", name="a")
+    write = Append(run_id="r1", events=[started], expected_seq=2, epoch=claim.lease.epoch)
+    async with asyncio.timeout(20):
+        (appended,), _, _ = await asyncio.gather(
+            bench.journal.append(write), bench.journal.aclose(), bench.journal.aclose()
+        )
+        assert isinstance(appended, Appended)
+        await asyncio.wait((waiting,))
+        if waiting.exception() is None:  # it saw the step before the end
+            await _refused(JournalClosed, anext(stream))
+        else:
+            assert isinstance(waiting.exception(), JournalClosed)
+    await stream.aclose()
 
 
 @_check

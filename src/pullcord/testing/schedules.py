@@ -173,7 +173,7 @@ class SteppedHands:
     async def read(self, job: Callable[[View], T]) -> T:
         return await self._take(lambda: self._store.read(job))
 
-    async def aclose(self) -> None:
+    def close(self) -> None:
         pass
 
     async def _take(self, work: Callable[[], T]) -> T:
