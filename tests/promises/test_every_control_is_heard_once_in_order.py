@@ -3,13 +3,15 @@ one that slipped in before the cutter was there, and also that another has taken
 """
 
 import asyncio
+import threading
 from collections.abc import AsyncGenerator
 from pathlib import Path
 
 import pytest
 
 from pullcord.core.commands import Cancel, Pause, Redirect, Resume
-from pullcord.core.events import Control, Created, StepStarted
+from pullcord.core.events import Control, Created, Record, StepStarted
+from pullcord.errors import StorageFailed
 from pullcord.journal.journal import Journal
 from pullcord.journal.ledger import Append
 from pullcord.runtime.control import ControlThread
@@ -97,4 +99,57 @@ async def test_a_lost_poke_is_made_up_for_by_looking(tmp_path: Path, journal: Jo
         async with Journal.open(tmp_path / "runs.db") as other:
             await other.command("r1", Cancel(by="ana"))
         await ear.hears("CancelRequested")
+    control.close()
+
+
+async def test_a_cutter_that_fails_keeps_no_other_from_being_heard(journal: Journal) -> None:
+    control, ear = ControlThread(journal), Ear()
+
+    def broken(_control: Control) -> None:
+        raise OSError("its socket is gone")
+
+    with (
+        control.cutting("r1", broken, after_seq=3),
+        control.cutting("r1", ear.cut, after_seq=3),
+    ):
+        await journal.command("r1", Pause(by="ana"))
+        await journal.command("r1", Cancel(by="ana"))
+        await ear.hears("PauseRequested", "CancelRequested")
+    control.close()
+
+
+async def test_a_read_that_fails_once_loses_no_control(
+    journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    control, ear = ControlThread(journal), Ear()
+    with control.cutting("r1", ear.cut, after_seq=3):
+        read_now, failures = journal.read_now, iter([True, True])
+
+        def failing(run_id: str, *, after_seq: int = 0) -> list[Record]:
+            if next(failures, False):
+                raise StorageFailed("Reading", path="r", why="I/O error", instead="Wait.")
+            return read_now(run_id, after_seq=after_seq)
+
+        monkeypatch.setattr(journal, "read_now", failing)
+        await journal.command("r1", Cancel(by="ana"))
+        await ear.hears("CancelRequested")
+    control.close()
+
+
+async def test_nothing_is_cut_once_the_block_is_left(journal: Journal) -> None:
+    """Even if the control thread was just about to: the socket may be someone else's by then."""
+    control, ear = ControlThread(journal), Ear()
+    entered, leave = threading.Event(), threading.Event()
+
+    def slow(_control: Control) -> None:
+        entered.set()
+        leave.wait(30)
+
+    with control.cutting("r1", slow, after_seq=3):
+        with control.cutting("r1", ear.cut, after_seq=3):
+            await journal.command("r1", Cancel(by="ana"))
+            await asyncio.to_thread(entered.wait, 30)
+        leave.set()
+        await journal.command("r1", Cancel(by="ana", now=True))
+    assert ear.has_heard_nothing()
     control.close()
