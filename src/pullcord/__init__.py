@@ -3,7 +3,7 @@
 So far: the journal that decides, and the thread that reaches what is in flight.
 """
 
-from pullcord.core.commands import Answer, Cancel, Command, Pause, Redirect, Resume
+from pullcord.core.commands import Answer, Cancel, Command, Pause, Redirect, Resume, Settle
 from pullcord.core.decide import Ack
 from pullcord.core.events import Event, Record
 from pullcord.core.receipts import Receipt, receipt
@@ -39,5 +39,6 @@ __all__ = [
     "Resume",
     "Run",
     "RunState",
+    "Settle",
     "receipt",
 ]

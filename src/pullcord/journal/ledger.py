@@ -131,7 +131,7 @@ class Ledger:
     def command(self, tx: Transaction, run_id: str, command: Command) -> Ack:
         """Decide a control on the run as it is at this instant, and record it."""
         head = self._existing(tx, run_id)
-        digest = _body(command)
+        digest = _body(command) if command.key is not None else b""
         if command.key is not None and (stored := tx.ack(run_id, command.key)):
             if stored.digest == digest:
                 return msgspec.json.decode(stored.ack, type=Ack)
@@ -199,9 +199,11 @@ class Ledger:
 
     def _tell_parent(self, tx: Transaction, parent: str, ended: ChildEnded) -> None:
         """A child's end is in its parent's journal in the same transaction, however it came."""
-        head = self._existing(tx, parent)
+        head = self._head(tx, parent)
+        if head is None or TAGS[ChildEnded] not in TABLE[head.state].on:
+            return
         child = self._at(tx, head).children.get(ended.child)
-        if child and not child.detached and TAGS[ChildEnded] in TABLE[head.state].on:
+        if child and not child.detached:
             self._extend(tx, head, [ended], epoch=0, holder=head.holder)
 
     def _refuse_orphan(self, tx: Transaction, change: Append) -> None:
