@@ -16,7 +16,7 @@ settings.register_profile(
 settings.register_profile(
     "full",
     deadline=None,
-    max_examples=2000,
+    max_examples=500,
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("full" if FULL else "sample")
