@@ -4,7 +4,7 @@
 `admit` — the owner has something to record: may it still, and as what.
 """
 
-from typing import Literal, TypeAlias, assert_never
+from typing import Literal, TypeAlias, TypedDict, assert_never
 
 import msgspec
 
@@ -16,6 +16,7 @@ from pullcord.core.commands import (
     Redirect,
     Resume,
     Settle,
+    Source,
 )
 from pullcord.core.events import (
     TAGS,
@@ -173,6 +174,23 @@ def _evidence(
     return LateResult(step=step, attempt=attempt, error=event.error)
 
 
+class _Who(TypedDict):
+    by: str
+    reason: str
+    source: Source
+    key: str | None
+
+
+def _who(command: Command) -> _Who:
+    """What every control records of whoever asked for it."""
+    return {
+        "by": command.by,
+        "reason": command.reason,
+        "source": command.source,
+        "key": command.key,
+    }
+
+
 # --- one control each -------------------------------------------------------------------------
 
 
@@ -181,28 +199,14 @@ def _pause(run: Run, command: Pause) -> Decision:
         return Decision("already", seq=run.state_seq)
     if run.state is RunState.PAUSING:
         return _again(run.pause, command, run.state_seq)
-    return Decision(
-        "applied",
-        (
-            PauseRequested(
-                by=command.by,
-                reason=command.reason,
-                source=command.source,
-                key=command.key,
-                now=command.now,
-            ),
-        ),
-    )
+    return Decision("applied", (PauseRequested(**_who(command), now=command.now),))
 
 
 def _cancel(run: Run, command: Cancel, *, idle: bool) -> Decision:
     if run.cancel and not _is_stronger(command, run.cancel):
         return _again(run.cancel, command, run.state_seq)
     asked = CancelRequested(
-        by=command.by,
-        reason=command.reason,
-        source=command.source,
-        key=command.key,
+        **_who(command),
         undo=command.undo,
         keep_partial=command.keep_partial,
         quarantine=command.quarantine,
@@ -227,9 +231,7 @@ def _nothing_to_stop_or_undo(run: Run) -> bool:
 def _again(stop: Stop | None, command: Pause | Cancel, seq: int) -> Decision:
     """A second press: speeds up what the first one began, or finds it begun."""
     if stop and command.now and not stop.hurried_seq:
-        hurried = Hurried(
-            by=command.by, reason=command.reason, source=command.source, key=command.key
-        )
+        hurried = Hurried(**_who(command))
         return Decision("applied", (hurried,))
     return Decision("already", seq=stop.seq if stop else seq)
 
@@ -239,9 +241,7 @@ def _resume(run: Run, command: Resume) -> Decision:
     if command.instruction is not None:  # first, so that whoever goes on finds it
         events.append(_redirected(command, command.instruction))
     if "resumed" in TABLE[run.state].on:
-        events.append(
-            Resumed(by=command.by, reason=command.reason, source=command.source, key=command.key)
-        )
+        events.append(Resumed(**_who(command)))
     if events:
         return Decision("applied", tuple(events))
     if run.state is RunState.WAITING:
@@ -256,13 +256,7 @@ def _resume(run: Run, command: Resume) -> Decision:
 
 
 def _redirected(command: Redirect | Resume, instruction: str) -> Redirected:
-    return Redirected(
-        by=command.by,
-        reason=command.reason,
-        source=command.source,
-        key=command.key,
-        instruction=instruction,
-    )
+    return Redirected(**_who(command), instruction=instruction)
 
 
 def _answer(run: Run, command: Answer) -> Decision:
@@ -283,10 +277,7 @@ def _answer(run: Run, command: Answer) -> Decision:
             f"{asked.settled_seq}. Nothing was changed.",
         )
     answered = Answered(
-        by=command.by,
-        reason=command.reason,
-        source=command.source,
-        key=command.key,
+        **_who(command),
         question=command.question,
         value=command.value,
     )
@@ -302,13 +293,7 @@ def _settle(run: Run, command: Settle) -> Decision:
             message=f"{_cannot(run, command)}: {command.item} is not an open attention item of it. "
             f"Nothing was changed. See what is open: pullcord show {run.id}",
         )
-    settled = AttentionSettled(
-        by=command.by,
-        reason=command.reason,
-        source=command.source,
-        key=command.key,
-        item=command.item,
-    )
+    settled = AttentionSettled(**_who(command), item=command.item)
     return Decision("applied", (settled,))
 
 
