@@ -62,6 +62,7 @@ def test_a_command_is_carried_out_already_true_or_refused_with_a_way_out(
     if decision.verdict in ("rejected", "too_late"):
         assert decision.message.startswith("Cannot ")
         assert "run r1" in decision.message
+        assert "pullcord " in decision.message  # the way out: a command that helps
     if decision.verdict == "rejected":
         assert decision.reason
 

@@ -274,7 +274,7 @@ def _answer(run: Run, command: Answer) -> Decision:
             "too_late",
             seq=asked.settled_seq,
             message=f"{_cannot(run, command)}: {command.question} was {asked.status} by record "
-            f"{asked.settled_seq}. Nothing was changed.",
+            f"{asked.settled_seq}. Nothing was changed. See the run: pullcord show {run.id}",
         )
     answered = Answered(
         **_who(command),
