@@ -6,6 +6,12 @@ PullcordError
 │   ├── InvalidText        text that cannot be stored or shown
 │   └── Unstorable         a value that JSON cannot carry faithfully
 ├── RunNotFound            no run has this id
+├── ThreadBusy             a run on this thread is still living: redirect it, queue, or wait
+├── AgentUnknown           this runtime was not given such an agent
+├── NotReached             the run ended, and never came to the state waited for
+├── RunFailed              the agent raised: its result cannot be had
+├── RunCancelled           the run was cancelled: its result cannot be had
+├── StepError              a step raised; the same again whenever the agent is entered anew
 └── JournalError
     ├── Conflict           another writer moved the run first: read it again, decide again
     ├── Fenced             this owner has lost the run: abandon it, write nothing more
@@ -17,7 +23,17 @@ PullcordError
     └── JournalClosed      used after it was closed
 
 A control that comes too late or is not allowed is not an error: it is an `Ack` that says so.
+`Interrupted` is not an error either: it unwinds an agent, and no `except Exception` may stop it.
 """
+
+from collections.abc import Iterable
+
+
+class Interrupted(BaseException):
+    """The agent is being unwound: cancelled, parked, or given back. Let it pass; clean up only.
+
+    Nothing is lost by it: whatever may still be done is done by whoever enters the agent again.
+    """
 
 
 class PullcordError(Exception):
@@ -68,6 +84,71 @@ class RunNotFound(PullcordError):
         )
 
 
+class ThreadBusy(PullcordError):
+    """A run on this thread is still living. Nothing was started."""
+
+    def __init__(self, thread: str, *, run_id: str, state: str) -> None:
+        self.thread, self.run_id, self.state = thread, run_id, state
+        super().__init__(
+            f"Cannot start a run on thread {thread}: run {run_id} on it is {state}. Nothing was "
+            'started. Tell that run instead (if_busy="redirect"), start after it '
+            f'(if_busy="queue"), or end it: pullcord cancel {run_id}'
+        )
+
+
+class AgentUnknown(PullcordError):
+    """This runtime was not given such an agent. Nothing was started."""
+
+    def __init__(self, agent: str, *, known: Iterable[str]) -> None:
+        self.agent = agent
+        names = ", ".join(sorted(known)) or "none"
+        super().__init__(
+            f"Nobody here knows the agent {agent}; this runtime was given: {names}. Nothing was "
+            f"started. Open it with agents={{{agent!r}: ...}}."
+        )
+
+
+class NotReached(PullcordError):
+    """The run ended and never came to the state that was waited for."""
+
+    def __init__(self, run_id: str, *, wanted: str, state: str) -> None:
+        self.run_id, self.wanted, self.state = run_id, wanted, state
+        super().__init__(
+            f"Run {run_id} is not {wanted} and never will be: it is {state}. "
+            f"See what it has done: pullcord receipt {run_id}"
+        )
+
+
+class RunFailed(PullcordError):
+    """The agent raised. What it had finished is kept."""
+
+    def __init__(self, run_id: str, *, error: str) -> None:
+        self.run_id, self.error = run_id, error
+        super().__init__(
+            f"Run {run_id} failed: {error}. What it had finished is kept. "
+            f"Try again from there: pullcord fork {run_id}"
+        )
+
+
+class RunCancelled(PullcordError):
+    """The run was cancelled. What it had finished is kept."""
+
+    def __init__(self, run_id: str, *, by: str, reason: str) -> None:
+        self.run_id, self.by, self.reason = run_id, by, reason
+        super().__init__(
+            f"Run {run_id} was cancelled by {by} ({reason or 'no reason given'}). What it had "
+            f"finished is kept. See what that is: pullcord receipt {run_id}"
+        )
+
+
+class StepError(PullcordError):
+    """A step raised. The first time `__cause__` is what it raised; later only the words remain."""
+
+    def __init__(self, step: str, *, error: str) -> None:
+        self.step, self.error = step, error
+        super().__init__(f"Step {step!r} failed: {error}")
+
+
 class JournalError(PullcordError):
     """The journal could not do what was asked. The message says what is true now."""
 
@@ -102,7 +183,7 @@ class ImpossibleEvent(JournalError):
         self.run_id, self.event, self.why = run_id, event, why
         super().__init__(
             f"'{event}' cannot happen to run {run_id}: {why}. Nothing was written. "
-            "Decide from the run as it is now (pullcord.core.run)."
+            "Decide from the run as it is now (pullcord.core.fold)."
         )
 
 

@@ -14,12 +14,19 @@ from pullcord.core.events import (
     Claimed,
     Completed,
     Created,
+    Deferred,
     Event,
     Failed,
     InstructionSettled,
+    ItemStarted,
     Paused,
+    PlanEnded,
+    PlanItem,
+    Planned,
     QuestionAsked,
     Record,
+    Released,
+    Remembered,
     Requeued,
     Spent,
     StepFailed,
@@ -31,7 +38,8 @@ from pullcord.core.events import (
     TextEnded,
     UndoFailed,
 )
-from pullcord.core.run import Run, apply
+from pullcord.core.fold import apply
+from pullcord.core.run import Run
 from pullcord.core.values import dump
 from pullcord.errors import ImpossibleEvent
 
@@ -51,6 +59,8 @@ def commands(draw: st.DrawFn) -> Command:
                 Redirect(by=by, instruction="use the new list"),
                 Cancel(by=by, reason=reason, now=now, undo=now),
                 Answer(by=by, question=draw(NAMES), value=dump("yes")),
+                Answer(by=by, question=draw(NAMES), value=dump("run")),
+                Answer(by=by, question=draw(NAMES), value=dump({"happened": 3})),
                 Settle(by=by, item=draw(NAMES)),
                 Cancel(by=by, quarantine=True),
             ]
@@ -64,6 +74,8 @@ def owner_events(draw: st.DrawFn, run: Run) -> Event:
     name = draw(NAMES)
     attempt = run.steps[name].attempt + 1 if name in run.steps else 1
     told = draw(st.sampled_from(sorted(run.instructions) or [1]))
+    plan = run.plans.get(name)
+    item = plan.next if plan else None
     return draw(
         st.sampled_from(
             [
@@ -85,6 +97,20 @@ def owner_events(draw: st.DrawFn, run: Run) -> Event:
                 UndoFailed(step=name, error="gone"),
                 TextEnded(part=name, text="hello", complete=False),
                 QuestionAsked(question=name, text="sure?"),
+                QuestionAsked(question=name, kind="timer", due_ms=70),
+                QuestionAsked(question=name, kind="doubt", step=name),
+                Remembered(key=name, value=dump(3)),
+                Planned(
+                    plan=name, items=(PlanItem(f"{name}-1", "one"), PlanItem(f"{name}-2", "two"))
+                ),
+                ItemStarted(
+                    plan=name,
+                    item=item.id if item else "?",
+                    text=plan.text(item) if plan and item else "?",
+                ),
+                PlanEnded(plan=name),
+                Deferred(defer=name, name="lock"),
+                Released(defer=name),
                 ChildBorn(child=name),
                 InstructionSettled(instruction=told, outcome="delivered"),
                 Spent(cost_usd_micros=None if name == "a" else 12, tokens_in=3),

@@ -28,7 +28,8 @@ from pullcord.core.events import (
     StepInterrupted,
     StepStarted,
 )
-from pullcord.core.run import Run, apply, replay
+from pullcord.core.fold import apply, replay
+from pullcord.core.run import Run
 from pullcord.core.states import TERMINAL, RunState
 from pullcord.core.values import dump
 from pullcord.errors import InvalidId, InvalidText

@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from pullcord.core.run import replay
+from pullcord.core.fold import replay
 from pullcord.journal.journal import Journal
 from tests.corpus.make import FOLDER, fingerprint
 

@@ -10,7 +10,8 @@ import pytest
 
 from pullcord.core.commands import Pause
 from pullcord.core.events import Created, StepFinished, StepStarted
-from pullcord.core.run import Run, replay
+from pullcord.core.fold import replay
+from pullcord.core.run import Run
 from pullcord.core.values import dump
 from pullcord.journal.journal import Journal
 from pullcord.journal.ledger import Append, Claim

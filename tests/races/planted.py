@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from pullcord.core import decide as decide_module
-from pullcord.core import run as run_module
+from pullcord.core import fold as fold_module
 from pullcord.core.commands import Command
 from pullcord.core.decide import Ack, decide
 from pullcord.core.events import (
@@ -185,7 +185,7 @@ def decides_a_step_twice(patch: pytest.MonkeyPatch) -> None:
         )
 
     patch.setattr("pullcord.runtime.ownership.admit", lax)
-    patch.setitem(run_module._EFFECTS, StepFinished, finished)  # pyright: ignore
+    patch.setitem(fold_module._EFFECTS, StepFinished, finished)  # pyright: ignore
 
 
 def _nothing(*_: object) -> None:
@@ -200,7 +200,7 @@ def _without_the_table(patch: pytest.MonkeyPatch) -> None:
         )
         for state, row in TABLE.items()
     }
-    patch.setattr(run_module, "TABLE", lenient)
+    patch.setattr(fold_module, "TABLE", lenient)
 
 
 PLANTED: Final[Sequence[Plant]] = (

@@ -141,7 +141,7 @@ async def a_child_born_while_its_parent_is_cancelled(world: World) -> None:
     async def child_works() -> None:
         claim = await worker.journal.acquire("c1", owner="w", ttl_s=TTL_S)
         if claim is not None:
-            await Ownership(worker.journal, claim).record(Completed())
+            await Driver(worker, Ownership(worker.journal, claim)).settle()
 
     await world.together(spawn(), person.press("r1", Cancel(by="ana")), person.look("r1"))
 

@@ -51,7 +51,7 @@ async def _spend(journal: Journal, seq: int) -> int:
 
 
 async def _create(journal: Journal, run_id: str) -> None:
-    event = Created(agent="a", thread="t")
+    event = Created(agent="a", thread=run_id)
     await journal.append(Append(run_id=run_id, events=[event], expected_seq=0))
 
 

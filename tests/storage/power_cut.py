@@ -52,9 +52,9 @@ def names(life: int) -> tuple[str, str]:
 async def _write(path: str, life: int) -> None:
     pair = names(life)
     async with Journal.open(path) as journal:
-        created = Created(agent="a", thread="t")
+        created = [(run, Created(agent="a", thread=run)) for run in pair]
         await journal.append(
-            *(Append(run_id=run, events=[created], expected_seq=0) for run in pair)
+            *(Append(run_id=run, events=[born], expected_seq=0) for run, born in created)
         )
         say("acked 1")
         for run in pair:

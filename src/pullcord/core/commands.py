@@ -17,6 +17,7 @@ Source: TypeAlias = Literal[
     "watchdog",
     "shutdown",
     "parent",
+    "clock",
     "policy",
     "kill_switch",
 ]

@@ -4,7 +4,7 @@
 `admit` — the owner has something to record: may it still, and as what.
 """
 
-from typing import Literal, TypeAlias, TypedDict, assert_never
+from typing import Literal, TypeAlias, TypedDict, assert_never, cast, get_args
 
 import msgspec
 
@@ -25,10 +25,13 @@ from pullcord.core.events import (
     Blocked,
     Cancelled,
     CancelRequested,
+    Choice,
     Completed,
+    DoubtSettled,
     Event,
     Failed,
     Hurried,
+    ItemRewritten,
     LateResult,
     PauseRequested,
     Redirected,
@@ -39,13 +42,15 @@ from pullcord.core.events import (
     StepInterrupted,
     StepStarted,
 )
-from pullcord.core.run import Run, Step, Stop, can_block
+from pullcord.core.fold import can_block
+from pullcord.core.run import Run, Step, Stop
 from pullcord.core.states import TABLE, RunState
+from pullcord.core.values import NULL, Json, dump, load
 
 Verdict: TypeAlias = Literal["applied", "already", "too_late", "rejected"]
 Reason: TypeAlias = Literal[
-    "", "ended", "cancelling", "stale", "not_paused", "unknown_question", "unknown_item",
-    "key_reused",
+    "", "ended", "cancelling", "stale", "not_paused", "unknown_question", "unknown_choice",
+    "unknown_item", "key_reused",
 ]  # fmt: skip
 
 
@@ -108,7 +113,7 @@ def decide(run: Run, command: Command, *, idle: bool = False) -> Decision:
         case Resume():
             return _resume(run, command)
         case Redirect():
-            return Decision("applied", (_redirected(command, command.instruction),))
+            return Decision("applied", _redirected(run, command, command.instruction))
         case Cancel():
             return _cancel(run, command, idle=idle)
         case Answer():
@@ -203,7 +208,10 @@ def _pause(run: Run, command: Pause) -> Decision:
 
 
 def _cancel(run: Run, command: Cancel, *, idle: bool) -> Decision:
+    at_rest = run.epoch == 0 or (idle and nothing_to_stop_or_undo(run))
     if run.cancel and not _is_stronger(command, run.cancel):
+        if at_rest:  # whoever was to finish it is gone, and there is nothing left to finish
+            return Decision("applied", (Cancelled(),))
         return _again(run.cancel, command, run.state_seq)
     asked = CancelRequested(
         **_who(command),
@@ -212,7 +220,6 @@ def _cancel(run: Run, command: Cancel, *, idle: bool) -> Decision:
         quarantine=command.quarantine,
         now=command.now,
     )
-    at_rest = run.epoch == 0 or (idle and _nothing_to_stop_or_undo(run))
     return Decision("applied", (asked, Cancelled()) if at_rest else (asked,))
 
 
@@ -222,10 +229,10 @@ def _is_stronger(command: Cancel, stop: Stop) -> bool:
     return hides or (stop.keep_partial and not command.keep_partial)
 
 
-def _nothing_to_stop_or_undo(run: Run) -> bool:
-    lives = any(not child.state and not child.detached for child in run.children.values())
+def nothing_to_stop_or_undo(run: Run) -> bool:
+    """Whether a cancel of this run, held by nobody, needs no process that knows its agent."""
     undoable = any(step.undoable and step.undo != "undone" for step in run.steps.values())
-    return not (run.open_steps() or lives or undoable)
+    return not (run.open_steps() or run.living_children() or undoable or run.defers)
 
 
 def _again(stop: Stop | None, command: Pause | Cancel, seq: int) -> Decision:
@@ -239,7 +246,7 @@ def _again(stop: Stop | None, command: Pause | Cancel, seq: int) -> Decision:
 def _resume(run: Run, command: Resume) -> Decision:
     events: list[Event] = []
     if command.instruction is not None:  # first, so that whoever goes on finds it
-        events.append(_redirected(command, command.instruction))
+        events += _redirected(run, command, command.instruction)
     if "resumed" in TABLE[run.state].on:
         events.append(Resumed(**_who(command)))
     if events:
@@ -255,8 +262,14 @@ def _resume(run: Run, command: Resume) -> Decision:
     return Decision("already", seq=run.state_seq)
 
 
-def _redirected(command: Redirect | Resume, instruction: str) -> Redirected:
-    return Redirected(**_who(command), instruction=instruction)
+def _redirected(run: Run, command: Redirect | Resume, instruction: str) -> tuple[Event, ...]:
+    """The instruction; and if a plan has an item left, that item now says what was asked for."""
+    told = Redirected(**_who(command), instruction=instruction)
+    if (coming := run.next_item()) is None:
+        return (told,)
+    name, item = coming
+    before = run.plans[name].text(item)
+    return told, ItemRewritten(plan=name, item=item.id, before=before, after=instruction)
 
 
 def _answer(run: Run, command: Answer) -> Decision:
@@ -276,12 +289,31 @@ def _answer(run: Run, command: Answer) -> Decision:
             message=f"{_cannot(run, command)}: {command.question} was {asked.status} by record "
             f"{asked.settled_seq}. Nothing was changed. See the run: pullcord show {run.id}",
         )
-    answered = Answered(
-        **_who(command),
-        question=command.question,
-        value=command.value,
-    )
-    return Decision("applied", (answered,))
+    answered = Answered(**_who(command), question=command.question, value=command.value)
+    if asked.kind != "doubt":
+        return Decision("applied", (answered,))
+    if (chosen := _chosen(command.value)) is None:
+        return Decision(
+            "rejected",
+            seq=run.seq,
+            reason="unknown_choice",
+            message=f"{_cannot(run, command)}: {command.question} is answered with happened, run "
+            f'or skip (or {{"happened": RESULT}}). Nothing was changed. For example: '
+            f"pullcord answer {run.id} {command.question} happened",
+        )
+    choice, result = chosen
+    settled = DoubtSettled(**_who(command), step=asked.step, choice=choice, result=result)
+    return Decision("applied", (answered, settled))
+
+
+def _chosen(value: Json) -> tuple[Choice, Json] | None:
+    match load(value):
+        case {"happened": result}:
+            return "happened", dump(result)
+        case str(choice) if choice in get_args(Choice):
+            return cast("Choice", choice), NULL
+        case _:
+            return None
 
 
 def _settle(run: Run, command: Settle) -> Decision:
@@ -336,6 +368,6 @@ def _because(stop: Stop | None) -> str:
 
 
 def _waits_for(run: Run) -> str:
-    still_open = [f"{q.kind} {name}" for name, q in run.questions.items() if q.status == "open"]
-    still_open += [f"child {name}" for name, c in run.children.items() if not c.state]
+    still_open = [f"{run.questions[name].kind} {name}" for name in run.open_questions()]
+    still_open += [f"child {name}" for name in run.living_children()]
     return ", ".join(still_open) or "something outside"

@@ -17,6 +17,7 @@ RECORD_MAX_BYTES: Final = VALUE_MAX_BYTES + 1024 * 1024
 
 Amount: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 Effect: TypeAlias = Literal["none", "idempotent", "once"]
+Choice: TypeAlias = Literal["happened", "run", "skip"]
 Rung: TypeAlias = Literal[
     "", "cooperative", "task_cancel", "transport_closed", "terminated", "killed", "abandoned"
 ]
@@ -50,6 +51,8 @@ class Created(_Event, frozen=True, kw_only=True, tag="created"):
     target: str | None = None
     cwd: str | None = None
     by: str = ""
+    forked_from: str | None = None  # goes on from this run's first `forked_at` records
+    forked_at: int = 0
 
 
 class Claimed(_Event, frozen=True, kw_only=True, tag="claimed"):
@@ -57,6 +60,7 @@ class Claimed(_Event, frozen=True, kw_only=True, tag="claimed"):
 
     owner: str
     epoch: int
+    code_version: str = ""
 
 
 class Requeued(_Event, frozen=True, kw_only=True, tag="requeued"):
@@ -151,6 +155,8 @@ class StepStarted(_Event, frozen=True, kw_only=True, tag="step_started"):
     undoable: bool = False
     digest: str = ""
     args: Json = NULL
+    scope: str = ""
+    place: int = 0  # the n-th step of this name in its scope, whatever its arguments
 
 
 class StepFinished(_Event, frozen=True, kw_only=True, tag="step_finished"):
@@ -185,6 +191,14 @@ class StepInDoubt(_Event, frozen=True, kw_only=True, tag="step_in_doubt"):
     why: str = ""
 
 
+class DoubtSettled(Asked, frozen=True, kw_only=True, tag="doubt_settled"):
+    """A person has said what became of a step in doubt, or what is to become of it."""
+
+    step: str
+    choice: Choice
+    result: Json = NULL  # with `happened`: what the agent is told
+
+
 class LateResult(_Event, frozen=True, kw_only=True, tag="late_result"):
     """The effect happened although the step was decided otherwise. Never shown to the agent."""
 
@@ -207,6 +221,67 @@ class UndoFailed(_Event, frozen=True, kw_only=True, tag="undo_failed"):
     error: str
 
 
+# --- what an agent has to find again when it is entered anew ------------------------------------
+
+
+class Remembered(_Event, frozen=True, kw_only=True, tag="remembered"):
+    """A value the agent was given that would be another the next time: a clock, a dice."""
+
+    key: str
+    value: Json = NULL
+
+
+class PlanItem(msgspec.Struct, frozen=True):
+    """One line of a plan, as it was first written."""
+
+    id: str
+    title: str
+
+
+class Planned(_Event, frozen=True, kw_only=True, tag="planned"):
+    """What the agent means to do, in order. People see it queued."""
+
+    plan: str
+    items: tuple[PlanItem, ...]
+
+
+class ItemRewritten(_Event, frozen=True, kw_only=True, tag="item_rewritten"):
+    """A redirect has changed the next item of a plan. The record before it says who and why."""
+
+    plan: str
+    item: str
+    before: str
+    after: str
+
+
+class ItemStarted(_Event, frozen=True, kw_only=True, tag="item_started"):
+    """The agent was handed this item with this text; whoever enters again is handed the same."""
+
+    plan: str
+    item: str
+    text: str
+
+
+class PlanEnded(_Event, frozen=True, kw_only=True, tag="plan_ended"):
+    """The agent has gone through the whole plan."""
+
+    plan: str
+
+
+class Deferred(_Event, frozen=True, kw_only=True, tag="deferred"):
+    """Something must be released however the run ends."""
+
+    defer: str
+    name: str
+
+
+class Released(_Event, frozen=True, kw_only=True, tag="released"):
+    """It was released, or (with `error`) could not be."""
+
+    defer: str
+    error: str = ""
+
+
 # --- text, questions, children, cost, attention -----------------------------------------------
 
 
@@ -222,9 +297,11 @@ class QuestionAsked(_Event, frozen=True, kw_only=True, tag="asked"):
     """Something outside must answer: a person, an approver, a clock."""
 
     question: str
-    kind: Literal["question", "approval", "timer"] = "question"
+    kind: Literal["question", "approval", "timer", "doubt"] = "question"
     text: str = ""
     details: Json = NULL
+    step: str = ""  # with `doubt`: the step nobody knows the outcome of
+    due_ms: int = 0  # with `timer`: when it is due, by the wall clock
 
 
 class Answered(Asked, frozen=True, kw_only=True, tag="answered"):
@@ -239,6 +316,7 @@ class ChildBorn(_Event, frozen=True, kw_only=True, tag="child_born"):
 
     child: str
     detached: bool = False
+    agent: str = ""
 
 
 class ChildEnded(_Event, frozen=True, kw_only=True, tag="child_ended"):
@@ -291,9 +369,17 @@ Event: TypeAlias = (
     | StepFailed
     | StepInterrupted
     | StepInDoubt
+    | DoubtSettled
     | LateResult
     | StepUndone
     | UndoFailed
+    | Remembered
+    | Planned
+    | ItemRewritten
+    | ItemStarted
+    | PlanEnded
+    | Deferred
+    | Released
     | TextEnded
     | QuestionAsked
     | Answered

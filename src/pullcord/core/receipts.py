@@ -1,9 +1,11 @@
 """The receipt of a stop: what had happened, what was taken back, what nobody knows."""
 
+from collections.abc import Iterator, Mapping
+
 import msgspec
 
 from pullcord.core.events import Rung
-from pullcord.core.run import Cost, Run
+from pullcord.core.run import Cost, Run, Times
 from pullcord.core.states import RunState
 
 
@@ -11,7 +13,8 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True):
     """What a run left behind, by step name in the order the steps began. Derived; never stored.
 
     Every step that began is in exactly one of `done`, `undone`, `could_not_undo`, `in_doubt`,
-    `failed` and `interrupted`. `not_attempted` are instructions that were never delivered.
+    `failed` and `interrupted`. `not_attempted` are the items of a plan that never began, and
+    instructions that were never delivered.
     """
 
     run_id: str
@@ -25,7 +28,9 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True):
     not_attempted: tuple[str, ...]
     partial_text: tuple[str, ...]  # the parts that were cut
     attention: tuple[str, ...]
+    detached: tuple[str, ...]  # children that do not share its fate and may live on
     cost: Cost
+    times: Times
     by: str
     reason: str
     source: str
@@ -34,8 +39,12 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True):
     rung: Rung
 
 
-def receipt(run: Run) -> Receipt:
-    """Return the receipt of the run as it is. Before its end it is the receipt so far."""
+def receipt(run: Run, texts: Mapping[str, str] | None = None) -> Receipt:
+    """Return the receipt of the run as it is. Before its end it is the receipt so far.
+
+    `texts`: what was said in each part, if at hand; without it a cut part is known by its id.
+    """
+    said = texts or {}
     sorted_steps: dict[str, list[str]] = {}
     for step in run.steps.values():
         sorted_steps.setdefault(_heading(step.undo, step.late_seq, step.status), []).append(
@@ -55,12 +64,12 @@ def receipt(run: Run) -> Receipt:
         in_doubt=under("in_doubt"),
         failed=under("failed"),
         interrupted=under("interrupted"),
-        not_attempted=tuple(
-            told.text for told in run.instructions.values() if told.status in ("queued", "returned")
-        ),
-        partial_text=tuple(part for part, complete in run.texts.items() if not complete),
+        not_attempted=tuple(_not_attempted(run)),
+        partial_text=tuple(said.get(p, p) for p, complete in run.texts.items() if not complete),
         attention=tuple(run.attention.values()),
+        detached=tuple(n for n, child in run.children.items() if child.detached),
         cost=run.cost,
+        times=run.times,
         by=stop.by if stop else "",
         reason=stop.reason if stop else "",
         source=stop.source if stop else "",
@@ -68,6 +77,14 @@ def receipt(run: Run) -> Receipt:
         effect_at_ms=stop.effect_at_ms if stop else 0,
         rung=stop.rung if stop else "",
     )
+
+
+def _not_attempted(run: Run) -> Iterator[str]:
+    for plan in run.plans.values():
+        yield from (plan.text(item) for item in plan.items[plan.started :])
+    for told in run.instructions.values():
+        if told.status in ("queued", "returned") and not told.item:
+            yield told.text
 
 
 def _heading(undo: str, late_seq: int, status: str) -> str:

@@ -50,6 +50,7 @@ TABLE: Final[Mapping[RunState, Row]] = {
         needs_owner=True,
         text="refused",
         on=_stay(_S.QUEUED, "redirected", "instruction_settled", "answered", "child_ended")
+        | _stay(_S.QUEUED, "item_rewritten", "doubt_settled")
         | {
             "claimed": _S.RUNNING,
             "pause_requested": _S.PAUSED,  # nothing in flight: the pause holds at once
@@ -64,6 +65,8 @@ TABLE: Final[Mapping[RunState, Row]] = {
         text="shown",
         on=_stay(_S.RUNNING, "redirected", "instruction_settled", "step_started", *_OUTCOMES)
         | _stay(_S.RUNNING, "text_ended", "asked", "answered", "child_born", "child_ended")
+        | _stay(_S.RUNNING, "remembered", "planned", "item_rewritten", "item_started", "plan_ended")
+        | _stay(_S.RUNNING, "deferred", "released", "doubt_settled")
         | {
             "claimed": _S.RUNNING,  # the owner before died; this one takes over
             "requeued": _S.QUEUED,
@@ -81,6 +84,7 @@ TABLE: Final[Mapping[RunState, Row]] = {
         text="held",
         on=_stay(_S.PAUSING, "redirected", "instruction_settled", "hurried", *_OUTCOMES)
         | _stay(_S.PAUSING, "text_ended", "answered", "child_ended")
+        | _stay(_S.PAUSING, "item_rewritten", "released", "doubt_settled")
         | {
             "claimed": _S.PAUSED,  # the owner died while pausing: nothing is in flight any more
             "paused": _S.PAUSED,
@@ -97,6 +101,7 @@ TABLE: Final[Mapping[RunState, Row]] = {
         text="refused",
         on=_stay(_S.PAUSED, "redirected", "instruction_settled", "answered", "child_ended")
         | _stay(_S.PAUSED, "step_interrupted", "step_in_doubt", "text_ended")
+        | _stay(_S.PAUSED, "item_rewritten", "doubt_settled")
         | {"resumed": _S.QUEUED, "cancel_requested": _S.CANCELLING},
     ),
     _S.WAITING: Row(
@@ -109,6 +114,7 @@ TABLE: Final[Mapping[RunState, Row]] = {
             "answered": _S.QUEUED,
             "child_ended": _S.QUEUED,
             "redirected": _S.QUEUED,
+            "claimed": _S.RUNNING,  # its own process found something to do after all
             "pause_requested": _S.PAUSED,
             "cancel_requested": _S.CANCELLING,
         },
@@ -121,7 +127,7 @@ TABLE: Final[Mapping[RunState, Row]] = {
         on=_stay(_S.CANCELLING, "claimed", "hurried", "step_interrupted", "step_in_doubt")
         | _stay(_S.CANCELLING, "cancel_requested")
         | _stay(_S.CANCELLING, "text_ended", "child_ended", "instruction_settled")
-        | _stay(_S.CANCELLING, "step_undone", "undo_failed")
+        | _stay(_S.CANCELLING, "step_undone", "undo_failed", "released")
         | {"cancelled": _S.CANCELLED},
     ),
     _S.CANCELLED: Row(

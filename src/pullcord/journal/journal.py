@@ -14,9 +14,12 @@ from pullcord.core.events import (
     AttentionRaised,
     ChildBorn,
     Created,
+    Deferred,
     Event,
+    Planned,
     QuestionAsked,
     Record,
+    Remembered,
     StepStarted,
     TextEnded,
     check_event,
@@ -148,15 +151,31 @@ class Journal:
         return await self._hands.write(lambda tx: self._ledger.command(tx, run_id, command))
 
     async def acquire(
-        self, run_id: str, *, owner: str, ttl_s: float, held: Lease | None = None
+        self,
+        run_id: str,
+        *,
+        owner: str,
+        ttl_s: float,
+        held: Lease | None = None,
+        code_version: str = "",
     ) -> Claim | None:
-        """Take a run that needs an owner and has none, or whose lease has lapsed. Else None."""
+        """Take a run that needs an owner and has none, or whose lease has lapsed. Else None.
+
+        `held` is the caller's own lease, of a run that it has kept while it was at rest.
+        """
         check_id(run_id)
         check_id(owner, kind="owner")
+        check_text(code_version, field="code version")
         _check_ttl(ttl_s)
         return await self._hands.write(
-            lambda tx: self._ledger.acquire(tx, run_id, owner=owner, ttl_s=ttl_s, held=held)
+            lambda tx: self._ledger.acquire(
+                tx, run_id, owner=owner, ttl_s=ttl_s, held=held, code_version=code_version
+            )
         )
+
+    async def free_the_gone(self) -> list[str]:
+        """Take away what owners hold whose process on this machine is dead."""
+        return await self._hands.write(self._ledger.free_the_gone)
 
     async def renew(self, lease: Lease, *, ttl_s: float) -> None:
         """Hold a run for `ttl_s` from now.
@@ -221,6 +240,11 @@ class Journal:
             lambda view: view.claimable(boot=now.boot, now_s=now.seconds, agents=known, limit=limit)
         )
 
+    async def due(self, *, agents: Iterable[str], limit: int = 50) -> list[tuple[str, int]]:
+        """Return runs of these agents with a timer, and when it is due, soonest first."""
+        known = tuple(agents)
+        return await self._hands.read(lambda view: view.due(agents=known, limit=limit))
+
     async def live_text(self, run_id: str) -> list[LiveText]:
         """Return what was said in parts that have not ended: after a crash, the next owner's to
         record as cut."""
@@ -271,6 +295,9 @@ class Journal:
 _NAMES: Final[dict[type[Event], tuple[tuple[str, str], ...]]] = {
     # what people and programs will call things by, and so must be able to write in a line
     Created: (("agent", "agent"), ("thread", "thread")),
+    Remembered: (("key", "remembered value"),),
+    Planned: (("plan", "plan"),),
+    Deferred: (("defer", "deferred release"),),
     StepStarted: (("step", "step"),),
     QuestionAsked: (("question", "question"),),
     TextEnded: (("part", "part"),),

@@ -6,32 +6,44 @@ A `Ledger` is used by one thread at a time; its cache is checked against the sto
 """
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from hashlib import sha256
 from typing import Final, TypeAlias
 
 import msgspec
 
-from pullcord.core.commands import Command
-from pullcord.core.decide import Ack, decide
+from pullcord.core.commands import Cancel, Command, Pause, Resume
+from pullcord.core.decide import Ack, decide, nothing_to_stop_or_undo
 from pullcord.core.events import (
     TAGS,
+    Answered,
+    Cancelled,
     ChildEnded,
     Claimed,
     Created,
     Event,
+    QuestionAsked,
     Record,
     TextEnded,
     encode_event,
 )
-from pullcord.core.run import SNAPSHOT_FORMAT, Run, evolve
-from pullcord.core.states import NEEDS_OWNER, TABLE, TERMINAL
-from pullcord.errors import ChainBroken, Conflict, Fenced, ImpossibleEvent, RunNotFound
-from pullcord.journal.chain import GENESIS, Row, link, opened
+from pullcord.core.fold import evolve
+from pullcord.core.run import Run
+from pullcord.core.states import NEEDS_OWNER, TABLE, TERMINAL, RunState
+from pullcord.errors import (
+    ChainBroken,
+    Conflict,
+    Fenced,
+    ImpossibleEvent,
+    RunNotFound,
+    ThreadBusy,
+)
+from pullcord.journal.chain import GENESIS, Row, link
 from pullcord.journal.clock import BootTime, Clock
-from pullcord.journal.store import Head, Holder, Snapshot, StoredAck, Transaction, View
+from pullcord.journal.process import is_gone
+from pullcord.journal.snapshots import SNAPSHOT_EVERY, fold_to, keep, load
+from pullcord.journal.store import Head, Holder, StoredAck, Transaction
 
-SNAPSHOT_EVERY: Final = 200
 ALL: Final = 2**62
 NOBODY: Final = Holder()
 _CACHED_RUNS: Final = 512
@@ -41,7 +53,8 @@ class Append(msgspec.Struct, frozen=True, kw_only=True):
     """Events for one run, to follow record `expected_seq`.
 
     `epoch` is the writer's licence; only a run's creation (`expected_seq=0`) needs none.
-    `release` gives the run back in the same transaction.
+    `release` gives the run back in the same transaction. `alone`: only if no run on the thread of
+    the one being created is still living.
     """
 
     run_id: str
@@ -50,6 +63,7 @@ class Append(msgspec.Struct, frozen=True, kw_only=True):
     epoch: int | None = None
     blobs: Sequence[bytes] = ()
     release: bool = False
+    alone: bool = False
 
     def __post_init__(self) -> None:
         msgspec.structs.force_setattr(self, "events", tuple(self.events))
@@ -92,8 +106,9 @@ class Claim(msgspec.Struct, frozen=True):
 class Ledger:
     """Carries out the domain verbs on transactions of one store."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, *, gone: Callable[[str], bool] = is_gone) -> None:
         self._clock = clock
+        self._gone = gone
         self._cache: OrderedDict[str, tuple[Run, bytes]] = OrderedDict()
         self._heads: dict[str, Head] = {}
         self._number = -1
@@ -118,6 +133,9 @@ class Ledger:
         head = self._head(tx, change.run_id)
         if head is None:
             head = self._newborn(change)
+            if change.alone and not head.parent and (elder := tx.eldest(head.thread)):
+                state = self._existing(tx, elder).state
+                raise ThreadBusy(head.thread, run_id=elder, state=state)
         elif change.expected_seq > 0:
             _licensed(head, change.epoch)
         if change.expected_seq != head.seq:
@@ -136,23 +154,52 @@ class Ledger:
             if stored.digest == digest:
                 return msgspec.json.decode(stored.ack, type=Ack)
             return _key_reused(head, command)
-        idle = not is_held(head, self._clock.boot_time()) and not tx.live(run_id, after_pos=0)
-        decision = decide(self._at(tx, head), command, idle=idle)
-        seq, state = decision.seq, head.state
+        decision = decide(self._at(tx, head), command, idle=self._is_idle(tx, head))
+        seq = decision.seq
         if decision.events:
             seq = head.seq + 1
-            after = self._extend(tx, head, decision.events, epoch=0, holder=head.holder)
-            state = after.state
+            self._extend(tx, head, decision.events, epoch=0, holder=head.holder)
+            self._pass_on(tx, run_id, command)
         ack = Ack(
             verdict=decision.verdict,
             seq=seq,
-            state=state,
+            state=self._existing(tx, run_id).state,
             reason=decision.reason,
             message=decision.message,
         )
         if command.key is not None:
             tx.put_ack(run_id, command.key, StoredAck(digest, msgspec.json.encode(ack)))
         return ack
+
+    def _pass_on(self, tx: Transaction, run_id: str, command: Command) -> None:
+        """Awaited children share their parent's fate, in the same transaction: there is no moment
+        in which a parent is stopped and a child of it is not."""
+        if not isinstance(command, Pause | Resume | Cancel):
+            return
+        passed = msgspec.structs.replace(command, key=None, seen_seq=None, source="parent")
+        if isinstance(passed, Resume):
+            passed = msgspec.structs.replace(passed, instruction=None)
+        for child in self._at(tx, self._existing(tx, run_id)).living_children():
+            if head := self._head(tx, child):
+                pause = self._at(tx, head).pause
+                by_parent = pause is not None and pause.source == "parent"
+                if by_parent or not isinstance(passed, Resume):
+                    self.command(tx, child, passed)
+        self._end_if_at_rest(tx, run_id)
+
+    def _end_if_at_rest(self, tx: Transaction, run_id: str) -> None:
+        """A cancelled run that nobody holds ends with the last of its children."""
+        head = self._existing(tx, run_id)
+        is_left_alone = head.state is RunState.CANCELLING and self._is_idle(tx, head)
+        if is_left_alone and nothing_to_stop_or_undo(self._at(tx, head)):
+            self._extend(tx, head, [Cancelled()], epoch=0, holder=head.holder)
+
+    def _is_idle(self, tx: Transaction, head: Head) -> bool:
+        """Nobody holds it, and no text of it is unfinished."""
+        return not self._is_held(head) and not tx.live(head.run_id, after_pos=0)
+
+    def _is_held(self, head: Head) -> bool:
+        return is_held(head, self._clock.boot_time()) and not self._gone(head.holder.owner)
 
     def _extend(
         self, tx: Transaction, head: Head, events: Sequence[Event], *, epoch: int, holder: Holder
@@ -176,6 +223,7 @@ class Ledger:
         if has_ended and (unfinished := tx.live(head.run_id, after_pos=0)):
             why = f"part {unfinished[0].part} of its text has not ended"
             raise ImpossibleEvent(head.run_id, event=run.state, why=why)
+        due_ms = _due_ms(run, head, events)
         after = msgspec.structs.replace(
             head,
             state=run.state,
@@ -184,14 +232,15 @@ class Ledger:
             seq=seq,
             hash=digest,
             updated_at_ms=at_ms,
+            due_ms=due_ms,
         )
-        is_new = head.seq == 0
-        if is_new or (head.state, head.epoch, head.holder) != (run.state, run.epoch, holder):
+        kept = (head.state, head.epoch, head.holder, head.due_ms)
+        if head.seq == 0 or kept != (run.state, run.epoch, holder, due_ms):
             tx.put_head(after)
         self._heads[head.run_id] = after
         tx.add_rows(head.run_id, rows)
         if seq // SNAPSHOT_EVERY > head.seq // SNAPSHOT_EVERY:
-            _keep_snapshot(tx, run, digest)
+            keep(tx, run, digest)
         self._remember(run, digest)
         if has_ended and head.parent:
             self._tell_parent(tx, head.parent, ChildEnded(child=head.run_id, state=run.state))
@@ -203,8 +252,9 @@ class Ledger:
         if head is None or TAGS[ChildEnded] not in TABLE[head.state].on:
             return
         child = self._at(tx, head).children.get(ended.child)
-        if child and not child.detached:
+        if child and child.is_awaited:
             self._extend(tx, head, [ended], epoch=0, holder=head.holder)
+            self._end_if_at_rest(tx, parent)
 
     def _refuse_orphan(self, tx: Transaction, change: Append) -> None:
         """A child is born in its parent's journal in the same transaction, or not at all."""
@@ -236,21 +286,32 @@ class Ledger:
     # --- leases -------------------------------------------------------------------------------
 
     def acquire(
-        self, tx: Transaction, run_id: str, *, owner: str, ttl_s: float, held: Lease | None = None
+        self,
+        tx: Transaction,
+        run_id: str,
+        *,
+        owner: str,
+        ttl_s: float,
+        held: Lease | None = None,
+        code_version: str = "",
     ) -> Claim | None:
         """Take a run that needs an owner and has none. None if it is not to be had.
 
         Being asked to drive a run confers nothing: a live lease is respected, unless it is the
-        caller's own (`held`), as when its parked run has been resumed.
+        caller's own (`held`), as when its parked run has been resumed, or when its waiting run
+        has something to do after all. Of a thread's living runs only the eldest is to be had,
+        and the children that work for it.
         """
         head = self._existing(tx, run_id)
-        now = self._clock.boot_time()
         mine = held == Lease(run_id, head.holder.owner, head.epoch)
-        if head.state not in NEEDS_OWNER or (is_held(head, now) and not mine):
+        first = head.parent or tx.eldest(head.thread) == run_id
+        if not mine and (self._is_held(head) or not first):
+            return None
+        if head.state not in NEEDS_OWNER and not (mine and head.state is RunState.WAITING):
             return None
         lease = Lease(run_id, owner, head.epoch + 1)
-        claimed = Claimed(owner=owner, epoch=lease.epoch)
-        holder = _until(owner, now, ttl_s)
+        claimed = Claimed(owner=owner, epoch=lease.epoch, code_version=code_version)
+        holder = _until(owner, self._clock.boot_time(), ttl_s)
         after = self._extend(tx, head, [claimed], epoch=lease.epoch, holder=holder)
         return Claim(lease, self._at(tx, after).copy())
 
@@ -266,6 +327,15 @@ class Ledger:
         head = self._existing(tx, lease.run_id)
         if head.epoch == lease.epoch:
             self._put(tx, msgspec.structs.replace(head, holder=NOBODY))
+
+    def free_the_gone(self, tx: Transaction) -> list[str]:
+        """Take away what owners hold whose process is dead, and return who they were."""
+        gone = [owner for owner in tx.owners() if self._gone(owner)]
+        for owner in gone:
+            tx.free(owner)
+        if gone:
+            self._heads.clear()
+        return gone
 
     # --- live text ----------------------------------------------------------------------------
 
@@ -316,7 +386,7 @@ class Ledger:
         run, digest = self._cache.pop(head.run_id, (None, b""))
         if run is not None and run.seq <= head.seq:
             try:
-                run = _fold(tx, head, run, digest)
+                run = fold_to(tx, head, run, digest)
             except (ChainBroken, ImpossibleEvent):
                 run = None  # the draft was of a transaction that never committed
         else:
@@ -333,59 +403,20 @@ class Ledger:
             self._cache.popitem(last=False)
 
 
-def load(view: View, head: Head) -> Run:
-    """Return the run at `head`, from its snapshot where that is sound, else from its first record.
-
-    Raises:
-        ChainBroken: the records contradict themselves.
-        FormatUnknown: a newer build wrote to this run.
-    """
-    if head.seq >= SNAPSHOT_EVERY and (kept := view.snapshot(head.run_id)):
-        try:
-            return _fold(view, head, _restore(head.run_id, kept), kept.hash)
-        except (ChainBroken, ImpossibleEvent, msgspec.DecodeError):
-            pass  # a cache: if it does not fit the records, only the records count
-    return _fold(view, head, Run(head.run_id), GENESIS)
-
-
 def is_held(head: Head, now: BootTime) -> bool:
     """Whether a live lease stands on the run. Boot time only: no wall clock can end it early."""
     owner, boot, until_s = head.holder
     return bool(owner) and boot == now.boot and until_s > now.seconds
 
 
-def _fold(view: View, head: Head, run: Run, digest: bytes) -> Run:
-    if run.seq < head.seq:
-        rows = view.rows(head.run_id, after_seq=run.seq, limit=head.seq - run.seq)
-        for record in opened(head.run_id, rows, seq=run.seq, before=digest):
-            evolve(run, record)
-        digest = rows[-1].hash if rows else digest
-    if run.seq != head.seq or digest != head.hash:
-        why = f"it leads to record {run.seq}, not to the last one, {head.seq}"
-        raise ChainBroken(head.run_id, seq=run.seq, why=why)
-    if (run.state, run.epoch) != (head.state, head.epoch):
-        why = f"it leads to {run.state} in epoch {run.epoch}, and more was there before"
-        raise ChainBroken(head.run_id, seq=run.seq, why=why)
-    return run
-
-
-def _keep_snapshot(tx: Transaction, run: Run, digest: bytes) -> None:
-    try:
-        data = msgspec.msgpack.encode(run)
-    except (OverflowError, ValueError):
-        return  # a cache: a run that cannot be cached is still a run
-    sealed = sha256(data).digest() + data
-    tx.put_snapshot(run.id, Snapshot(run.seq, digest, SNAPSHOT_FORMAT, sealed))
-
-
-def _restore(run_id: str, kept: Snapshot) -> Run:
-    seal, data = kept.data[:32], kept.data[32:]
-    if kept.format != SNAPSHOT_FORMAT or sha256(data).digest() != seal:
-        raise ChainBroken(run_id, seq=kept.seq, why="its snapshot is of another format or damaged")
-    run = msgspec.msgpack.decode(data, type=Run)
-    if run.id != run_id or run.seq != kept.seq:
-        raise ChainBroken(run_id, seq=kept.seq, why="its snapshot is of another record")
-    return run
+def _due_ms(run: Run, head: Head, events: Sequence[Event]) -> int:
+    """When the next open timer of the run is due."""
+    if run.state in TERMINAL or run.state is RunState.CANCELLING:
+        return 0
+    if not any(isinstance(event, QuestionAsked | Answered) for event in events):
+        return head.due_ms
+    timers = [run.questions[name].due_ms for name in run.open_questions()]
+    return min((due_ms for due_ms in timers if due_ms), default=0)
 
 
 def _licensed(head: Head, epoch: int | None) -> None:

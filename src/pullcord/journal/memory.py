@@ -7,9 +7,9 @@ from typing import TypeVar
 
 import msgspec
 
-from pullcord.core.states import NEEDS_OWNER, RunState
+from pullcord.core.states import LIVING, NEEDS_OWNER, RunState
 from pullcord.journal.chain import Row
-from pullcord.journal.store import Head, LiveText, Snapshot, StoredAck, Transaction, View
+from pullcord.journal.store import Head, Holder, LiveText, Snapshot, StoredAck, Transaction, View
 
 T = TypeVar("T")
 _K = TypeVar("_K")
@@ -139,7 +139,21 @@ class _Tables:
             if head.state in NEEDS_OWNER
             and head.agent in known
             and (head.holder.boot != boot or head.holder.until_s <= now_s)
+            and (head.parent or self.eldest(head.thread) == head.run_id)
         ][:limit]
+
+    def eldest(self, thread: str) -> str | None:
+        on_it = (h for h in self._heads.values() if h.thread == thread and not h.parent)
+        return next((head.run_id for head in on_it if head.state in LIVING), None)
+
+    def due(self, *, agents: Iterable[str], limit: int) -> list[tuple[str, int]]:
+        known = frozenset(agents)
+        timed = [h for h in self._heads.values() if h.due_ms and h.agent in known]
+        timed.sort(key=lambda head: head.due_ms)
+        return [(head.run_id, head.due_ms) for head in timed[:limit]]
+
+    def owners(self) -> list[str]:
+        return sorted({h.holder.owner for h in self._heads.values() if h.holder.owner})
 
     def rows(self, run_id: str, *, after_seq: int, limit: int) -> list[Row]:
         return self._rows.get(run_id, [])[after_seq : after_seq + limit]
@@ -171,6 +185,11 @@ class _Tables:
 
     def put_head(self, head: Head) -> None:
         self._put(self._heads, head.run_id, head)
+
+    def free(self, owner: str) -> None:
+        for head in list(self._heads.values()):
+            if head.holder.owner == owner:
+                self.put_head(msgspec.structs.replace(head, holder=Holder()))
 
     def add_rows(self, run_id: str, rows: Sequence[Row]) -> None:
         mine = self._rows.setdefault(run_id, [])

@@ -69,4 +69,9 @@ MIGRATIONS: Final = (
     ) STRICT;
     CREATE INDEX live_by_part ON live (run, part, offset);
     """,
+    """
+    ALTER TABLE runs ADD COLUMN due_ms INTEGER NOT NULL DEFAULT 0;  -- 0: no timer of it is set
+    CREATE INDEX runs_by_due   ON runs (due_ms) WHERE due_ms > 0;
+    CREATE INDEX runs_by_owner ON runs (owner)  WHERE owner > '';
+    """,
 )

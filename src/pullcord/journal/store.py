@@ -39,6 +39,7 @@ class Head(msgspec.Struct, frozen=True):
     seq: int
     hash: bytes
     updated_at_ms: int
+    due_ms: int = 0  # by the wall clock, when a timer of it is due; 0: it has none
 
 
 class LiveText(NamedTuple):
@@ -78,7 +79,20 @@ class View(Protocol):
         ...
 
     def claimable(self, *, boot: str, now_s: float, agents: Iterable[str], limit: int) -> list[str]:
-        """Runs of these agents that need an owner and whose lease is free or has lapsed."""
+        """Runs of these agents that need an owner and whose lease is free or has lapsed; of a
+        thread only the eldest living one, and children, which work for one."""
+        ...
+
+    def eldest(self, thread: str) -> str | None:
+        """Of the runs on this thread that nobody spawned and that have not ended, the first."""
+        ...
+
+    def due(self, *, agents: Iterable[str], limit: int) -> list[tuple[str, int]]:
+        """Runs of these agents with a timer, and when it is due, soonest first."""
+        ...
+
+    def owners(self) -> list[str]:
+        """Everybody who is noted as holding a run."""
         ...
 
     def rows(self, run_id: str, *, after_seq: int, limit: int) -> list[Row]: ...
@@ -103,7 +117,11 @@ class Transaction(View, Protocol):
     """A look at the store that can change it. All of it commits, or none of it."""
 
     def put_head(self, head: Head) -> None:
-        """Keep a new run, or an old one's state, epoch and holder."""
+        """Keep a new run, or an old one's state, epoch, holder and timer."""
+        ...
+
+    def free(self, owner: str) -> None:
+        """Nobody holds what this owner held."""
         ...
 
     def add_rows(self, run_id: str, rows: Sequence[Row]) -> None:

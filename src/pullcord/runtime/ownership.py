@@ -9,7 +9,8 @@ from typing import cast
 
 from pullcord.core.decide import admit
 from pullcord.core.events import Event, Record, TextEnded
-from pullcord.core.run import Run, evolve
+from pullcord.core.fold import evolve
+from pullcord.core.run import Run
 from pullcord.core.states import TABLE
 from pullcord.errors import Conflict
 from pullcord.journal.journal import Journal

@@ -33,7 +33,7 @@ from pullcord.core.events import (
     StepStarted,
     TextEnded,
 )
-from pullcord.core.run import replay
+from pullcord.core.fold import replay
 from pullcord.core.states import RunState
 from pullcord.core.values import dump
 from pullcord.errors import (
@@ -64,7 +64,8 @@ class _Bench:
     clock: ManualClock
 
     async def create(self, run_id: str, **fields: str) -> None:
-        created = Created(agent=fields.get("agent", "churn"), thread=fields.get("thread", "t1"))
+        thread = fields.get("thread", f"t-{run_id}")
+        created = Created(agent=fields.get("agent", "churn"), thread=thread)
         await self.journal.append(Append(run_id=run_id, events=[created], expected_seq=0))
 
     async def own(self, run_id: str, owner: str = "w1") -> Claim:

@@ -1,0 +1,484 @@
+"""How records become a run: `apply` one, or `replay` all. Knows nothing of who may ask what."""
+
+from collections.abc import Callable, Iterable
+from typing import Any, Final, cast
+
+import msgspec
+
+from pullcord.core.events import (
+    TAGS,
+    Answered,
+    Asked,
+    AttentionRaised,
+    AttentionSettled,
+    Blocked,
+    Cancelled,
+    CancelRequested,
+    ChildBorn,
+    ChildEnded,
+    Claimed,
+    Created,
+    Deferred,
+    DoubtSettled,
+    Event,
+    Failed,
+    Hurried,
+    InstructionSettled,
+    ItemRewritten,
+    ItemStarted,
+    LateResult,
+    Paused,
+    PauseRequested,
+    PlanEnded,
+    Planned,
+    QuestionAsked,
+    Record,
+    Redirected,
+    Released,
+    Resumed,
+    Spent,
+    StepFailed,
+    StepFinished,
+    StepInDoubt,
+    StepInterrupted,
+    StepStarted,
+    StepUndone,
+    TextEnded,
+    UndoFailed,
+)
+from pullcord.core.run import (
+    Child,
+    Cost,
+    Instruction,
+    Plan,
+    Question,
+    Run,
+    Step,
+    StepStatus,
+    Stop,
+)
+from pullcord.core.states import TABLE, TERMINAL, RunState
+from pullcord.errors import ImpossibleEvent
+
+
+def apply(run: Run, record: Record) -> Run:
+    """Return the run as it is after `record`.
+
+    Raises:
+        ImpossibleEvent: it cannot follow from `run`.
+    """
+    after = run.copy()
+    evolve(after, record)
+    return after
+
+
+def replay(run_id: str, records: Iterable[Record]) -> Run:
+    """Rebuild a run from its records."""
+    run = Run(run_id)
+    for record in records:
+        evolve(run, record)
+    return run
+
+
+def evolve(run: Run, record: Record) -> None:
+    """Change a draft that nobody else holds to what it is after `record`.
+
+    `apply` and `replay` are made of this; so is a journal's own cache. If it raises, the draft
+    is spoilt and must be thrown away.
+    """
+    event, seq = record.event, record.seq
+    tag = TAGS[type(event)]
+    if seq != run.seq + 1:
+        raise ImpossibleEvent(run.id, event=tag, why=f"it has number {seq} after {run.seq}")
+    if type(event) is Created:
+        _created(run, event, record)
+    else:
+        after = TABLE[run.state].on.get(tag) if run.seq else None
+        if after is None:
+            state = run.state.value if run.seq else "not created yet"
+            raise ImpossibleEvent(run.id, event=tag, why=f"the run is {state}")
+        _count_time(run, event, record, after)
+        if effect := _EFFECTS.get(type(event)):
+            effect(run, event, record)
+        if isinstance(event, Asked):
+            run.control_seq = seq
+        if after is not run.state:
+            run.state = after
+            run.state_seq = seq
+            if after in TERMINAL:
+                _close(run, tag, seq)
+    run.seq = seq
+    run.at_ms = record.at_ms
+
+
+def _created(run: Run, event: Created, record: Record) -> None:
+    if run.seq:
+        raise ImpossibleEvent(run.id, event="created", why="the run exists already")
+    run.agent, run.thread, run.parent = event.agent, event.thread, event.parent
+    run.code_version = event.code_version
+    run.forked_from, run.forked_at = event.forked_from, event.forked_at
+    run.state_seq = record.seq
+    run.created_at_ms = run.since_ms = record.at_ms
+
+
+def _count_time(run: Run, event: Event, record: Record, after: RunState) -> None:
+    """Put the time since the last change of state where it belongs."""
+    if type(event) is Claimed and run.state is not RunState.QUEUED:
+        # A takeover: after its last record the owner before was dead, as far as anybody knows.
+        run.times = run.times.plus(run.state, run.at_ms - run.since_ms)
+        run.times = run.times.plus(RunState.QUEUED, record.at_ms - run.at_ms)
+    elif after is not run.state:
+        run.times = run.times.plus(run.state, record.at_ms - run.since_ms)
+    else:
+        return
+    run.since_ms = record.at_ms
+
+
+def _close(run: Run, tag: str, seq: int) -> None:
+    """What a run's end means for what was still open in it."""
+    if still_open := run.open_steps():
+        raise ImpossibleEvent(run.id, event=tag, why=f"step {still_open[0]} is not decided yet")
+    if alive := run.living_children():
+        raise ImpossibleEvent(run.id, event=tag, why=f"its child {alive[0]} has not ended yet")
+    _withdraw(run, seq, kinds=None)
+    for number, told in run.instructions.items():
+        if told.status == "queued":  # never called delivered: it goes back to its author
+            run.instructions[number] = msgspec.structs.replace(told, status="returned")
+
+
+def _withdraw(run: Run, seq: int, *, kinds: frozenset[str] | None) -> None:
+    for name, asked in run.questions.items():
+        if asked.status == "open" and (kinds is None or asked.kind in kinds):
+            run.questions[name] = msgspec.structs.replace(
+                asked, status="withdrawn", settled_seq=seq
+            )
+
+
+def _claimed(run: Run, event: Claimed, record: Record) -> None:
+    if event.epoch != run.epoch + 1:
+        why = f"it claims epoch {event.epoch} after epoch {run.epoch}"
+        raise ImpossibleEvent(run.id, event="claimed", why=why)
+    run.epoch, run.owner = event.epoch, event.owner
+    run.code_version = event.code_version or run.code_version
+    if run.state is RunState.PAUSING and run.pause:  # the owner died; nothing is in flight now
+        run.pause = msgspec.structs.replace(run.pause, effect_at_ms=record.at_ms, rung="abandoned")
+
+
+def _pause_requested(run: Run, event: PauseRequested, record: Record) -> None:
+    asked = _stop(event, record)
+    if run.state is not RunState.RUNNING:  # nothing in flight: in effect as it is asked
+        asked = msgspec.structs.replace(asked, effect_at_ms=record.at_ms)
+    run.pause = msgspec.structs.replace(asked, hurried_seq=record.seq if event.now else 0)
+
+
+def _resumed(run: Run, _event: Resumed, _record: Record) -> None:
+    run.pause = None
+
+
+def _paused(run: Run, event: Paused, record: Record) -> None:
+    if run.pause:
+        run.pause = msgspec.structs.replace(run.pause, effect_at_ms=record.at_ms, rung=event.rung)
+
+
+def _cancel_requested(run: Run, event: CancelRequested, record: Record) -> None:
+    first = run.cancel or msgspec.structs.replace(_stop(event, record), undo=event.undo)
+    run.cancel = msgspec.structs.replace(  # asked for again: only ever made stronger
+        first,
+        keep_partial=event.keep_partial and first.keep_partial,
+        quarantine=event.quarantine or first.quarantine,
+        hurried_seq=record.seq if event.now else first.hurried_seq,
+    )
+    _withdraw(run, record.seq, kinds=None)
+
+
+def _stop(event: PauseRequested | CancelRequested, record: Record) -> Stop:
+    return Stop(record.seq, event.by, event.reason, event.source, record.at_ms)
+
+
+def _cancelled(run: Run, event: Cancelled, record: Record) -> None:
+    if run.cancel:
+        run.cancel = msgspec.structs.replace(run.cancel, effect_at_ms=record.at_ms, rung=event.rung)
+
+
+def _hurried(run: Run, _event: Hurried, record: Record) -> None:
+    if run.state is RunState.CANCELLING and run.cancel:
+        run.cancel = msgspec.structs.replace(run.cancel, hurried_seq=record.seq)
+    elif run.pause:
+        run.pause = msgspec.structs.replace(run.pause, hurried_seq=record.seq)
+
+
+def _failed(run: Run, event: Failed, _record: Record) -> None:
+    run.error = event.error
+
+
+def _redirected(run: Run, event: Redirected, record: Record) -> None:
+    run.instructions[record.seq] = Instruction(event.instruction, event.by)
+    run.woken_seq = record.seq
+    # A person's new message takes the open cards off the table; children and timers go on.
+    _withdraw(run, record.seq, kinds=frozenset({"question", "approval"}))
+
+
+def _instruction_settled(run: Run, event: InstructionSettled, _record: Record) -> None:
+    told = run.instructions.get(event.instruction)
+    if told is None or told.status != "queued":
+        why = f"instruction {event.instruction} is {told.status if told else 'unknown'}"
+        raise ImpossibleEvent(run.id, event="instruction_settled", why=why)
+    run.instructions[event.instruction] = msgspec.structs.replace(told, status=event.outcome)
+
+
+def _step_started(run: Run, event: StepStarted, record: Record) -> None:
+    before = run.steps.get(event.step)
+    if before is not None:
+        if before.status in ("started", "finished") or event.attempt != before.attempt + 1:
+            why = f"step {event.step} is {before.status} (attempt {before.attempt})"
+            raise ImpossibleEvent(run.id, event="step_started", why=why)
+    elif event.attempt != 1:
+        why = f"step {event.step} has no attempt before {event.attempt}"
+        raise ImpossibleEvent(run.id, event="step_started", why=why)
+    run.steps[event.step] = Step(
+        event.name,
+        record.seq,
+        event.effect,
+        event.undoable,
+        event.attempt,
+        late_seq=before.late_seq if before else 0,  # what an earlier attempt did is not forgotten
+        undo=before.undo if before else "",
+    )
+
+
+def _decided(status: StepStatus) -> Callable[[Run, Any, Record], None]:
+    def decide_step(
+        run: Run, event: StepFinished | StepFailed | StepInterrupted | StepInDoubt, record: Record
+    ) -> None:
+        known = _known(run, event)
+        if known.status != "started" or event.attempt not in (0, known.attempt):
+            decided = f"{known.status} by record {known.decided_seq}"
+            why = f"attempt {known.attempt} of step {event.step} is {decided}"
+            raise ImpossibleEvent(run.id, event=TAGS[type(event)], why=why)
+        run.steps[event.step] = Step(
+            known.name,
+            known.started_seq,
+            known.effect,
+            known.undoable,
+            known.attempt,
+            status,
+            record.seq,
+            known.late_seq,
+            known.undo,
+        )
+
+    return decide_step
+
+
+def _late_result(run: Run, event: LateResult, record: Record) -> None:
+    if event.step:  # empty: the result of the run itself, which lost against a cancel
+        known = _known(run, event)
+        if event.error:
+            return  # it failed late: evidence, but not of an effect
+        run.steps[event.step] = msgspec.structs.replace(known, late_seq=record.seq)
+
+
+def _doubt_settled(run: Run, event: DoubtSettled, record: Record) -> None:
+    known = _known(run, event)
+    if known.status != "in_doubt" or known.settled:
+        why = f"step {event.step} is {known.settled or known.status}"
+        raise ImpossibleEvent(run.id, event="doubt_settled", why=why)
+    happened = event.choice == "happened"
+    run.steps[event.step] = msgspec.structs.replace(
+        known,
+        settled=event.choice,
+        status="finished" if happened else known.status,
+        decided_seq=record.seq if happened else known.decided_seq,
+    )
+    run.attention.pop(event.step, None)
+
+
+def _step_undone(run: Run, event: StepUndone, _record: Record) -> None:
+    known = _known(run, event)
+    if known.undo == "undone":
+        raise ImpossibleEvent(run.id, event="step_undone", why=f"step {event.step} is undone")
+    run.steps[event.step] = msgspec.structs.replace(known, undo="undone")
+
+
+def _undo_failed(run: Run, event: UndoFailed, _record: Record) -> None:
+    run.steps[event.step] = msgspec.structs.replace(_known(run, event), undo="failed")
+
+
+def _known(
+    run: Run,
+    event: StepFinished
+    | StepFailed
+    | StepInterrupted
+    | StepInDoubt
+    | DoubtSettled
+    | LateResult
+    | StepUndone
+    | UndoFailed,
+) -> Step:
+    known = run.steps.get(event.step)
+    if known is None:
+        why = f"step {event.step} never started"
+        raise ImpossibleEvent(run.id, event=TAGS[type(event)], why=why)
+    return known
+
+
+def _planned(run: Run, event: Planned, _record: Record) -> None:
+    if event.plan in run.plans:
+        raise ImpossibleEvent(run.id, event="planned", why=f"there is a plan {event.plan} already")
+    run.plans[event.plan] = Plan(event.items)
+
+
+def _item_rewritten(run: Run, event: ItemRewritten, record: Record) -> None:
+    plan = run.plans.get(event.plan)
+    if plan is None or plan.next is None or plan.next.id != event.item:
+        why = f"{event.item} is not the next item of plan {event.plan}"
+        raise ImpossibleEvent(run.id, event="item_rewritten", why=why)
+    rewritten = {**plan.rewritten, event.item: event.after}
+    run.plans[event.plan] = msgspec.structs.replace(plan, rewritten=rewritten)
+    number = record.seq - 1  # the redirect that did it
+    if told := run.instructions.get(number):
+        run.instructions[number] = msgspec.structs.replace(told, item=event.item)
+
+
+def _item_started(run: Run, event: ItemStarted, _record: Record) -> None:
+    plan = run.plans.get(event.plan)
+    item = plan.next if plan else None
+    if plan is None or item is None or item.id != event.item or plan.text(item) != event.text:
+        why = f"{event.item} is not the next item of plan {event.plan}, or not with this text"
+        raise ImpossibleEvent(run.id, event="item_started", why=why)
+    run.plans[event.plan] = msgspec.structs.replace(plan, started=plan.started + 1)
+    for number, told in run.instructions.items():
+        if told.item == event.item and told.status == "queued":
+            run.instructions[number] = msgspec.structs.replace(told, status="delivered")
+
+
+def _plan_ended(run: Run, event: PlanEnded, _record: Record) -> None:
+    plan = run.plans.get(event.plan)
+    if plan is None or plan.ended or plan.next:
+        why = f"plan {event.plan} is {'not at its end' if plan else 'unknown'}"
+        raise ImpossibleEvent(run.id, event="plan_ended", why=why)
+    run.plans[event.plan] = msgspec.structs.replace(plan, ended=True)
+
+
+def _deferred(run: Run, event: Deferred, _record: Record) -> None:
+    run.defers[event.defer] = event.name
+
+
+def _released(run: Run, event: Released, _record: Record) -> None:
+    if run.defers.pop(event.defer, None) is None:
+        why = f"{event.defer} is not waiting to be released"
+        raise ImpossibleEvent(run.id, event="released", why=why)
+
+
+def _text_ended(run: Run, event: TextEnded, _record: Record) -> None:
+    if event.part in run.texts:
+        why = f"part {event.part} has ended before"
+        raise ImpossibleEvent(run.id, event="text_ended", why=why)
+    run.texts[event.part] = event.complete
+
+
+def _question_asked(run: Run, event: QuestionAsked, _record: Record) -> None:
+    if event.question in run.questions:
+        why = f"question {event.question} was asked before"
+        raise ImpossibleEvent(run.id, event="asked", why=why)
+    run.questions[event.question] = Question(
+        event.kind, event.text, step=event.step, due_ms=event.due_ms
+    )
+
+
+def _answered(run: Run, event: Answered, record: Record) -> None:
+    asked = run.questions.get(event.question)
+    if asked is None or asked.status != "open":
+        why = f"question {event.question} is {asked.status if asked else 'unknown'}"
+        raise ImpossibleEvent(run.id, event="answered", why=why)
+    run.questions[event.question] = msgspec.structs.replace(
+        asked, status="answered", settled_seq=record.seq
+    )
+    run.woken_seq = record.seq
+
+
+def _child_born(run: Run, event: ChildBorn, _record: Record) -> None:
+    if event.child in run.children:
+        raise ImpossibleEvent(run.id, event="child_born", why=f"{event.child} is a child already")
+    run.children[event.child] = Child(event.detached)
+
+
+def _child_ended(run: Run, event: ChildEnded, record: Record) -> None:
+    child = run.children.get(event.child)
+    if child is None or child.state:
+        why = f"{event.child} is {'' if child else 'not '}a child{' that ended' if child else ''}"
+        raise ImpossibleEvent(run.id, event="child_ended", why=why)
+    run.children[event.child] = Child(child.detached, event.state)
+    run.woken_seq = record.seq
+
+
+def _blocked(run: Run, event: Blocked, _record: Record) -> None:
+    if not can_block(run, event):
+        why = "nothing is open that it could wait for, or something came that it has not seen"
+        raise ImpossibleEvent(run.id, event="blocked", why=why)
+
+
+def can_block(run: Run, event: Blocked) -> bool:
+    """Whether the owner's conclusion that nothing can go on still holds."""
+    return bool(run.open_questions() or run.living_children()) and run.woken_seq <= event.seen_seq
+
+
+def _spent(run: Run, event: Spent, _record: Record) -> None:
+    run.cost = Cost(
+        run.cost.usd_micros + (event.cost_usd_micros or 0),
+        run.cost.tokens_in + (event.tokens_in or 0),
+        run.cost.tokens_out + (event.tokens_out or 0),
+        run.cost.unknown_calls + (event.cost_usd_micros is None),
+    )
+
+
+def _attention_raised(run: Run, event: AttentionRaised, _record: Record) -> None:
+    run.attention[event.item] = event.text
+
+
+def _attention_settled(run: Run, event: AttentionSettled, _record: Record) -> None:
+    if run.attention.pop(event.item, None) is None:
+        why = f"{event.item} is not an open attention item"
+        raise ImpossibleEvent(run.id, event="attention_settled", why=why)
+
+
+# What an event means beyond the state it leads to. Those not listed mean just that.
+_EFFECTS: Final = cast(
+    "dict[type[Event], Callable[[Run, Event, Record], None]]",
+    {
+        Blocked: _blocked,
+        Claimed: _claimed,
+        PauseRequested: _pause_requested,
+        Resumed: _resumed,
+        Paused: _paused,
+        CancelRequested: _cancel_requested,
+        Cancelled: _cancelled,
+        Hurried: _hurried,
+        Failed: _failed,
+        Redirected: _redirected,
+        InstructionSettled: _instruction_settled,
+        StepStarted: _step_started,
+        StepFinished: _decided("finished"),
+        StepFailed: _decided("failed"),
+        StepInterrupted: _decided("interrupted"),
+        StepInDoubt: _decided("in_doubt"),
+        DoubtSettled: _doubt_settled,
+        LateResult: _late_result,
+        Planned: _planned,
+        ItemRewritten: _item_rewritten,
+        ItemStarted: _item_started,
+        PlanEnded: _plan_ended,
+        Deferred: _deferred,
+        Released: _released,
+        StepUndone: _step_undone,
+        UndoFailed: _undo_failed,
+        TextEnded: _text_ended,
+        QuestionAsked: _question_asked,
+        Answered: _answered,
+        ChildBorn: _child_born,
+        ChildEnded: _child_ended,
+        Spent: _spent,
+        AttentionRaised: _attention_raised,
+        AttentionSettled: _attention_settled,
+    },
+)

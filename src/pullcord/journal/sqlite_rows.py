@@ -1,0 +1,258 @@
+"""The statements of the SQLite store: rows in, rows out. Every rule is in `ledger`."""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, Final, cast
+
+import apsw
+
+from pullcord.core.states import LIVING, NEEDS_OWNER, RunState
+from pullcord.journal.chain import GENESIS, Row
+from pullcord.journal.sqlite_file import damaged
+from pullcord.journal.store import INLINE_MAX_BYTES, Head, Holder, LiveText, Snapshot, StoredAck
+
+_NUM: Final = "SELECT num FROM runs WHERE run_id = ?"
+_RUN: Final = (
+    "SELECT run_id, agent, thread, parent, created_at_ms, state, epoch, owner, lease_boot, "
+    "lease_until_s, due_ms, num FROM runs"
+)
+_LAST: Final = "SELECT seq, hash, at_ms FROM records WHERE run = ? ORDER BY seq DESC LIMIT 1"
+_LIVING: Final = tuple(str(state) for state in LIVING)
+
+
+class Connection:
+    """One connection. Used by one thread at a time."""
+
+    def __init__(self, db: apsw.Connection) -> None:
+        self.db = db
+        self._others, self._number = 0, 0
+
+    def begun(self) -> None:
+        """At the start of a transaction: has anyone else committed since the last one?"""
+        before, self._others = self._others, cast("int", self.db.pragma("data_version"))
+        self._number += 1 if before == self._others else 2
+
+    def rolled_back(self) -> None:
+        self._number += 1
+
+    def number(self) -> int:
+        return self._number
+
+    def written(self) -> int:
+        return self.db.total_changes()
+
+    def run(self, statement: str, bindings: Sequence[Any] = ()) -> None:
+        self.db.execute(statement, bindings)
+
+    def _one(self, statement: str, bindings: Sequence[Any]) -> tuple[Any, ...] | None:
+        return cast("tuple[Any, ...] | None", self.db.execute(statement, bindings).fetchone())
+
+    def _all(self, statement: str, bindings: Sequence[Any]) -> list[tuple[Any, ...]]:
+        return cast("list[tuple[Any, ...]]", self.db.execute(statement, bindings).fetchall())
+
+    # --- View ---
+
+    def head(self, run_id: str) -> Head | None:
+        row = self._one(f"{_RUN} WHERE run_id = ?", (run_id,))
+        return self._head(row) if row else None
+
+    def heads(
+        self, *, states: Iterable[RunState], thread: str | None, before: str | None, limit: int
+    ) -> list[Head]:
+        wanted = [str(state) for state in states]
+        row = self._one(_NUM, (before,)) if before is not None else None
+        bound = row[0] if row else 2**62
+        if thread is not None:
+            found = f"SELECT num FROM runs WHERE thread = ? AND state IN ({_marks(wanted)}) "
+            bindings = [thread, *wanted, bound, limit]
+            found += "AND num < ? ORDER BY num DESC LIMIT ?"
+        else:  # one index walk per state, each at most `limit` long, then the newest of them all
+            walk = "SELECT num FROM runs WHERE state = ? AND num < ? ORDER BY num DESC LIMIT ?"
+            found = " UNION ALL ".join([f"SELECT num FROM ({walk})"] * len(wanted))
+            bindings = [value for name in wanted for value in (name, bound, limit)]
+        if not wanted:
+            return []
+        rows = self._all(
+            f"{_RUN} WHERE num IN ({found}) ORDER BY num DESC LIMIT ?", [*bindings, limit]
+        )
+        return [self._head(row) for row in rows]
+
+    def _head(self, row: Sequence[Any]) -> Head:
+        """A run's row, with the last record's."""
+        try:
+            return self._head_of(row)
+        except (ValueError, TypeError) as error:  # pages that are not what they were
+            raise damaged(Path(self.db.filename), f"run {row[0]!r}: {error}") from error
+
+    def _head_of(self, row: Sequence[Any]) -> Head:
+        run_id, agent, thread, parent, created_at_ms, state, epoch, *holder, due_ms, num = row
+        seq, digest, at_ms = self._one(_LAST, (num,)) or (0, GENESIS, 0)
+        return Head(
+            run_id,
+            agent,
+            thread,
+            parent,
+            created_at_ms,
+            RunState(state),
+            epoch,
+            Holder(*holder),
+            seq,
+            digest,
+            at_ms,
+            due_ms,
+        )
+
+    def claimable(self, *, boot: str, now_s: float, agents: Iterable[str], limit: int) -> list[str]:
+        known = list(agents)
+        states = [str(state) for state in NEEDS_OWNER]
+        rows = self._all(
+            f"SELECT run_id FROM runs r WHERE state IN ({_marks(states)}) "
+            f"AND agent IN ({_marks(known)}) AND (lease_boot <> ? OR lease_until_s <= ?) "
+            "AND (parent IS NOT NULL OR NOT EXISTS (SELECT 1 FROM runs e WHERE e.thread = r.thread "
+            f"AND e.num < r.num AND e.parent IS NULL AND e.state IN ({_marks(_LIVING)}))) "
+            "ORDER BY num LIMIT ?",
+            [*states, *known, boot, now_s, *_LIVING, limit],
+        )
+        return [row[0] for row in rows]
+
+    def eldest(self, thread: str) -> str | None:
+        row = self._one(
+            "SELECT run_id FROM runs WHERE thread = ? AND parent IS NULL "
+            f"AND state IN ({_marks(_LIVING)}) ORDER BY num LIMIT 1",
+            (thread, *_LIVING),
+        )
+        return row[0] if row else None
+
+    def due(self, *, agents: Iterable[str], limit: int) -> list[tuple[str, int]]:
+        known = list(agents)
+        rows = self._all(
+            f"SELECT run_id, due_ms FROM runs WHERE due_ms > 0 AND agent IN ({_marks(known)}) "
+            "ORDER BY due_ms LIMIT ?",
+            (*known, limit),
+        )
+        return [(row[0], row[1]) for row in rows]
+
+    def owners(self) -> list[str]:
+        return [row[0] for row in self._all("SELECT DISTINCT owner FROM runs WHERE owner > ''", ())]
+
+    def rows(self, run_id: str, *, after_seq: int, limit: int) -> list[Row]:
+        found = self._all(
+            "SELECT seq, at_ms, epoch, coalesce(payload, (SELECT data FROM blobs b "
+            "WHERE b.digest = r.digest)), digest, hash FROM records r "
+            f"WHERE run = ({_NUM}) AND seq > ? ORDER BY seq LIMIT ?",
+            (run_id, after_seq, limit),
+        )
+        return list(map(Row._make, found))
+
+    def snapshot(self, run_id: str) -> Snapshot | None:
+        row = self._one(
+            f"SELECT seq, hash, format, data FROM snapshots WHERE run = ({_NUM})", (run_id,)
+        )
+        return Snapshot(*row) if row else None
+
+    def ack(self, run_id: str, key: str) -> StoredAck | None:
+        row = self._one(
+            f"SELECT digest, ack FROM acks WHERE run = ({_NUM}) AND key = ?", (run_id, key)
+        )
+        return StoredAck(*row) if row else None
+
+    def blob(self, digest: bytes) -> bytes | None:
+        row = self._one("SELECT data FROM blobs WHERE digest = ?", (digest,))
+        return row[0] if row else None
+
+    def live(self, run_id: str, *, after_pos: int) -> list[LiveText]:
+        rows = self._all(
+            "SELECT pos, part, offset, text, after_seq FROM live "
+            f"WHERE run = ({_NUM}) AND pos > ? ORDER BY pos",
+            (run_id, after_pos),
+        )
+        try:
+            return [LiveText(p, part, off, text.decode(), seq) for p, part, off, text, seq in rows]
+        except (ValueError, AttributeError) as error:
+            raise damaged(Path(self.db.filename), f"text of {run_id}: {error}") from error
+
+    def live_end(self, run_id: str, part: str) -> int:
+        row = self._one(
+            f"SELECT offset, text FROM live WHERE run = ({_NUM}) AND part = ? "
+            "ORDER BY offset DESC LIMIT 1",
+            (run_id, part),
+        )
+        return row[0] + len(row[1].decode()) if row else 0
+
+    def position(self) -> tuple[int, int]:
+        row = self._one(
+            "SELECT coalesce((SELECT max(pos) FROM records), 0), "
+            "coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'live'), 0)",
+            (),
+        )
+        return (row[0], row[1]) if row else (0, 0)
+
+    def changed(self, since: tuple[int, int]) -> tuple[tuple[int, int], set[str]]:
+        rows = self._all(
+            "SELECT run_id FROM runs WHERE num IN (SELECT run FROM records WHERE pos > ? "
+            "UNION SELECT run FROM live WHERE pos > ?)",
+            since,
+        )
+        return self.position(), {row[0] for row in rows}
+
+    # --- Transaction ---
+
+    def put_head(self, head: Head) -> None:
+        kept = (head.state.value, head.epoch, *head.holder, head.due_ms)
+        self.run(
+            "INSERT INTO runs (run_id, agent, thread, parent, created_at_ms, state, epoch, owner, "
+            "lease_boot, lease_until_s, due_ms) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) "
+            "ON CONFLICT (run_id) DO UPDATE SET state = excluded.state, epoch = excluded.epoch, "
+            "owner = excluded.owner, lease_boot = excluded.lease_boot, "
+            "lease_until_s = excluded.lease_until_s, due_ms = excluded.due_ms",
+            (head.run_id, head.agent, head.thread, head.parent, head.created_at_ms, *kept),
+        )
+
+    def free(self, owner: str) -> None:
+        self.run(
+            "UPDATE runs SET owner = '', lease_boot = '', lease_until_s = 0 WHERE owner = ?",
+            (owner,),
+        )
+
+    def add_rows(self, run_id: str, rows: Sequence[Row]) -> None:
+        for row in rows:
+            inline = row.payload is not None and len(row.payload) <= INLINE_MAX_BYTES
+            if row.payload is not None and row.digest is not None and not inline:
+                self.put_blob(row.digest, row.payload)
+            self.run(
+                "INSERT INTO records (run, seq, at_ms, epoch, payload, digest, hash) "
+                f"VALUES (({_NUM}), ?, ?, ?, ?, ?, ?)",
+                (
+                    run_id,
+                    row.seq,
+                    row.at_ms,
+                    row.epoch,
+                    row.payload if inline else None,
+                    None if inline else row.digest,
+                    row.hash,
+                ),
+            )
+
+    def put_snapshot(self, run_id: str, snapshot: Snapshot) -> None:
+        self.run(
+            f"INSERT OR REPLACE INTO snapshots VALUES (({_NUM}), ?, ?, ?, ?)", (run_id, *snapshot)
+        )
+
+    def put_ack(self, run_id: str, key: str, stored: StoredAck) -> None:
+        self.run(f"INSERT INTO acks VALUES (({_NUM}), ?, ?, ?)", (run_id, key, *stored))
+
+    def put_blob(self, digest: bytes, data: bytes) -> None:
+        self.run("INSERT OR IGNORE INTO blobs VALUES (?, ?)", (digest, data))
+
+    def add_live(self, run_id: str, part: str, *, offset: int, text: str, after_seq: int) -> None:
+        self.run(
+            f"INSERT INTO live (run, part, offset, text, after_seq) VALUES (({_NUM}), ?, ?, ?, ?)",
+            (run_id, part, offset, text.encode(), after_seq),
+        )
+
+    def drop_live(self, run_id: str, part: str) -> None:
+        self.run(f"DELETE FROM live WHERE run = ({_NUM}) AND part = ?", (run_id, part))
+
+
+def _marks(values: Sequence[object]) -> str:
+    return ", ".join("?" * len(values))
