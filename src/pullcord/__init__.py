@@ -1,44 +1,91 @@
 """The cord that stops an AI agent: pause, redirect, resume or cancel it without losing state.
 
-So far: the journal that decides, and the thread that reaches what is in flight.
+Names are loaded when they are first used: a command that only pauses a run needs few of them.
 """
 
-from pullcord.core.commands import Answer, Cancel, Command, Pause, Redirect, Resume, Settle
-from pullcord.core.decide import Ack
-from pullcord.core.events import Event, Record
-from pullcord.core.receipts import Receipt, receipt
-from pullcord.core.run import Run
-from pullcord.core.states import RunState
-from pullcord.errors import PullcordError
-from pullcord.journal.journal import Cursor, Journal
-from pullcord.journal.ledger import Append, Claim, Lease, Order
-from pullcord.runtime.control import ControlThread
-from pullcord.runtime.ownership import Ownership
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0.dev0"
+if TYPE_CHECKING:
+    from pullcord.core.decide import Ack
+    from pullcord.core.events import Event, Record
+    from pullcord.core.receipts import Receipt
+    from pullcord.core.run import Run
+    from pullcord.core.states import RunState
+    from pullcord.errors import (
+        Interrupted,
+        PullcordError,
+        RunCancelled,
+        RunFailed,
+        StepError,
+        ThreadBusy,
+    )
+    from pullcord.journal.journal import Cursor, Journal
+    from pullcord.runtime.agents import Agent
+    from pullcord.runtime.context import Context, PlanStep
+    from pullcord.runtime.driver import Habits
+    from pullcord.runtime.handle import RunHandle
+    from pullcord.runtime.runtime import Runtime
+    from pullcord.runtime.runtime import open_runtime as open
+    from pullcord.runtime.steps import Retry
+
+__version__ = "0.2.0.dev0"
+
+_HOME = {
+    "Ack": "core.decide",
+    "Agent": "runtime.agents",
+    "Context": "runtime.context",
+    "Cursor": "journal.journal",
+    "Event": "core.events",
+    "Habits": "runtime.driver",
+    "Interrupted": "errors",
+    "Journal": "journal.journal",
+    "PlanStep": "runtime.context",
+    "PullcordError": "errors",
+    "Receipt": "core.receipts",
+    "Record": "core.events",
+    "Retry": "runtime.steps",
+    "Run": "core.run",
+    "RunCancelled": "errors",
+    "RunFailed": "errors",
+    "RunHandle": "runtime.handle",
+    "RunState": "core.states",
+    "Runtime": "runtime.runtime",
+    "StepError": "errors",
+    "ThreadBusy": "errors",
+    "open": "runtime.runtime",
+}
 
 __all__ = [
     "Ack",
-    "Answer",
-    "Append",
-    "Cancel",
-    "Claim",
-    "Command",
-    "ControlThread",
+    "Agent",
+    "Context",
     "Cursor",
     "Event",
+    "Habits",
+    "Interrupted",
     "Journal",
-    "Lease",
-    "Order",
-    "Ownership",
-    "Pause",
+    "PlanStep",
     "PullcordError",
     "Receipt",
     "Record",
-    "Redirect",
-    "Resume",
+    "Retry",
     "Run",
+    "RunCancelled",
+    "RunFailed",
+    "RunHandle",
     "RunState",
-    "Settle",
-    "receipt",
+    "Runtime",
+    "StepError",
+    "ThreadBusy",
+    "open",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'pullcord' has no attribute {name!r}")
+    module = import_module(f"pullcord.{_HOME[name]}")
+    value = getattr(module, "open_runtime" if name == "open" else name)
+    globals()[name] = value
+    return value

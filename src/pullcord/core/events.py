@@ -243,6 +243,7 @@ class Planned(_Event, frozen=True, kw_only=True, tag="planned"):
 
     plan: str
     items: tuple[PlanItem, ...]
+    started: int = 0  # in a fork: how many had begun in the run it goes on from
 
 
 class ItemRewritten(_Event, frozen=True, kw_only=True, tag="item_rewritten"):

@@ -325,7 +325,7 @@ def _known(
 def _planned(run: Run, event: Planned, _record: Record) -> None:
     if event.plan in run.plans:
         raise ImpossibleEvent(run.id, event="planned", why=f"there is a plan {event.plan} already")
-    run.plans[event.plan] = Plan(event.items)
+    run.plans[event.plan] = Plan(event.items, started=min(event.started, len(event.items)))
 
 
 def _item_rewritten(run: Run, event: ItemRewritten, record: Record) -> None:

@@ -5,7 +5,9 @@ writes. It writes; if something came first the append conflicts, the owner reads
 decides again, with `admit`, what may still be recorded.
 """
 
-from typing import cast
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import TypeAlias, cast
 
 from pullcord.core.decide import admit
 from pullcord.core.events import Event, Record, TextEnded
@@ -16,49 +18,65 @@ from pullcord.errors import Conflict
 from pullcord.journal.journal import Journal
 from pullcord.journal.ledger import Append, Appended, Change, Claim, Lease
 
+Wanted: TypeAlias = Event | Callable[[Run], Sequence[Event]]
+"""What an owner wants to record: an event, or what makes the events from the run as it is."""
+
 
 class Ownership:
-    """The owner's side of a claimed run. Used by one task at a time."""
+    """The owner's side of a claimed run. Its tasks take turns."""
 
     def __init__(self, journal: Journal, claim: Claim) -> None:
         self._journal = journal
+        self._turn = asyncio.Lock()
         self.lease: Lease = claim.lease
         self.run: Run = claim.run
 
-    async def record(self, event: Event, *with_it: Change, release: bool = False) -> list[Event]:
-        """Record `event`, or what has become of it, and return what was recorded.
+    def retake(self, claim: Claim) -> None:
+        """Go on under a new lease, after the run has been at rest."""
+        self.lease, self.run = claim.lease, claim.run
+
+    async def record(self, wanted: Wanted, *with_it: Change, release: bool = False) -> list[Event]:
+        """Record what is wanted, or what has become of it, and return what was recorded.
 
         Empty: a control or another decision overtook it and nothing was written; in particular a
-        `StepStarted` that comes back empty must not start. `with_it` (changes to other runs, in
-        the same transaction) and `release` belong to the event itself: what has become of a
-        result that was overtaken is recorded alone.
+        `StepStarted` that comes back empty must not start. Several events are recorded together
+        or not at all. `with_it` (changes to other runs, in the same transaction) and `release`
+        belong to the events themselves: what has become of a result that was overtaken is
+        recorded alone.
 
         Raises:
             Fenced: another process owns the run now. Abandon it.
         """
-        while True:
-            wanted = await self._as_it_may_be(event)
-            events = list(admit(self.run, wanted))
-            if not events:
-                if await self.catch_up():
-                    continue  # it may only have been too early
-                return []
-            is_itself = events == [wanted]
-            mine = Append(
-                run_id=self.run.id,
-                events=events,
-                expected_seq=self.run.seq,
-                epoch=self.lease.epoch,
-                release=release and is_itself,
-            )
-            try:
-                results = await self._journal.append(mine, *(with_it if is_itself else ()))
-            except Conflict as conflict:
-                if conflict.run_id != self.run.id or not await self.catch_up():
-                    raise
-                continue
-            self._follow(events, cast("Appended", results[0]))
-            return events
+        async with self._turn:
+            while True:
+                asked = wanted(self.run) if callable(wanted) else (wanted,)
+                events = await self._admitted(asked)
+                if not events:
+                    if await self._catch_up():
+                        continue  # it may only have been too early
+                    return []
+                is_itself = events == list(asked)
+                mine = Append(
+                    run_id=self.run.id,
+                    events=events,
+                    expected_seq=self.run.seq,
+                    epoch=self.lease.epoch,
+                    release=release and is_itself,
+                )
+                try:
+                    results = await self._journal.append(mine, *(with_it if is_itself else ()))
+                except Conflict as conflict:
+                    if conflict.run_id != self.run.id or not await self._catch_up():
+                        raise
+                    continue
+                self._follow(events, cast("Appended", results[0]))
+                return events
+
+    async def _admitted(self, asked: Sequence[Event]) -> list[Event]:
+        if len(asked) == 1:
+            return list(admit(self.run, await self._as_it_may_be(asked[0])))
+        may = all(admit(self.run, event) == (event,) for event in asked)
+        return list(asked) if may else []
 
     async def _as_it_may_be(self, event: Event) -> Event:
         """The end of a text, after text is no longer accepted, is a cut where it was shown to."""
@@ -70,6 +88,10 @@ class Ownership:
 
     async def catch_up(self) -> int:
         """Take in what others have recorded since, and return how many records that was."""
+        async with self._turn:
+            return await self._catch_up()
+
+    async def _catch_up(self) -> int:
         records = await self._journal.read(self.run.id, after_seq=self.run.seq)
         for record in records:
             evolve(self.run, record)

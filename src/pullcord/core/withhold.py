@@ -1,0 +1,37 @@
+"""What viewers see of a quarantined run: that it happened, and nothing of what was in it."""
+
+import msgspec
+
+from pullcord.core.events import (
+    Answered,
+    Completed,
+    Created,
+    DoubtSettled,
+    Event,
+    LateResult,
+    QuestionAsked,
+    Remembered,
+    StepFinished,
+    StepStarted,
+    TextEnded,
+)
+from pullcord.core.values import NULL
+
+
+def withheld(event: Event) -> Event:
+    """Return the event without what was said, found or handed over in it."""
+    match event:
+        case TextEnded():
+            return msgspec.structs.replace(event, text="")
+        case StepFinished() | LateResult() | Completed() | DoubtSettled():
+            return msgspec.structs.replace(event, result=NULL)
+        case StepStarted():
+            return msgspec.structs.replace(event, args=NULL)
+        case Created():
+            return msgspec.structs.replace(event, input=NULL)
+        case Answered() | Remembered():
+            return msgspec.structs.replace(event, value=NULL)
+        case QuestionAsked():
+            return msgspec.structs.replace(event, text="", details=NULL)
+        case _:
+            return event

@@ -1,0 +1,50 @@
+"""An agent as the runtime knows it: a function to enter, and what it needs that dies with it."""
+
+import inspect
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from pullcord.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from pullcord.runtime.context import Context
+
+Function: TypeAlias = (
+    "Callable[[Context, Any], Awaitable[Any]] | Callable[[Context], Awaitable[Any]]"
+)
+
+
+@dataclass(frozen=True)
+class Agent:
+    """A plain `async def agent(ctx, input)`, or `async def agent(ctx)`.
+
+    `version` is kept with every run and claim, so that a journal says which code did what.
+    `deps` makes what dies with the process (clients, connections); the agent finds it as
+    `ctx.deps`, made anew each time it is entered.
+    """
+
+    function: Function
+    version: str = ""
+    deps: Callable[[], Any] | None = None
+
+    def __post_init__(self) -> None:
+        if not inspect.iscoroutinefunction(self.function):
+            raise InvalidInput(
+                f"{getattr(self.function, '__name__', self.function)!r} is not an agent: an agent "
+                "is an async function that takes a context. Nothing was changed. "
+                "Write it as: async def agent(ctx, input): ..."
+            )
+
+    @property
+    def name(self) -> str:
+        return self.function.__name__
+
+    async def enter(self, ctx: "Context", given: Any) -> Any:
+        function: Any = self.function
+        wants_input = len(inspect.signature(function).parameters) > 1
+        return await (function(ctx, given) if wants_input else function(ctx))
+
+
+def as_agent(given: "Agent | Function") -> Agent:
+    return given if isinstance(given, Agent) else Agent(given)

@@ -1,0 +1,340 @@
+"""What an agent is handed: a few doors, each journalled, each a place where it can be stopped."""
+
+import random
+import uuid
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable
+from typing import Any, Final
+
+import msgspec
+
+from pullcord.core.events import (
+    ChildBorn,
+    Created,
+    Deferred,
+    Effect,
+    Event,
+    InstructionSettled,
+    ItemRewritten,
+    ItemStarted,
+    PlanEnded,
+    PlanItem,
+    Planned,
+    QuestionAsked,
+    Remembered,
+    TextEnded,
+)
+from pullcord.core.run import Run
+from pullcord.core.states import RunState
+from pullcord.core.values import check_id, check_text, dump, load
+from pullcord.errors import AgentUnknown, Interrupted, InvalidInput
+from pullcord.journal.ledger import Append
+from pullcord.runtime.driver import Driver
+from pullcord.runtime.flight import current_flight
+from pullcord.runtime.history import Turn, history
+from pullcord.runtime.identity import Scope, short_id
+from pullcord.runtime.outcome import outcome
+from pullcord.runtime.questions import answered, ask
+from pullcord.runtime.steps import Retry, Wish, carry_out
+
+_COALESCE_CHARS: Final = 4096
+
+
+class PlanStep(msgspec.Struct, frozen=True):
+    """One item of a plan, as it is to be carried out: `instruction` is its title, or what
+    somebody has rewritten it to."""
+
+    id: str
+    title: str
+    instruction: str
+
+    @property
+    def is_rewritten(self) -> bool:
+        return self.instruction != self.title
+
+
+class Context:
+    """A run as its agent sees it.
+
+    An agent is entered from the top each time its run is taken up again, and finds everything
+    answered that it did before. Code between the doors may run again; what is done through them
+    is not. Every door raises `Interrupted` when the run is being unwound: let it pass.
+    """
+
+    def __init__(self, driver: Driver, deps: Any = None, scope: Scope | None = None) -> None:
+        self._driver = driver
+        self._scope = scope or Scope()
+        self.deps = deps
+
+    @property
+    def run_id(self) -> str:
+        return self._driver.run.id
+
+    @property
+    def thread(self) -> str:
+        return self._driver.run.thread
+
+    # --- doing ---
+
+    def step(
+        self,
+        name: str,
+        function: Callable[..., Awaitable[Any]],
+        *args: Any,
+        key: str | None = None,
+        effect: Effect = "once",
+        retry: int | Retry = 1,
+        timeout_s: float | None = None,
+    ) -> Awaitable[Any]:
+        """Carry out `await function(*args)` at most once, and return its result as JSON has it.
+
+        The intent is durable before it begins and the outcome before it is returned; in a later
+        life the outcome is returned and nothing is carried out. `effect`: `once` (default; a
+        crash in the middle becomes a question to a person), `idempotent` (may be begun again with
+        the same arguments) or `none` (it only reads). A pause lets it finish, a cancel stops it.
+
+        Raises:
+            StepError: it raised, or took longer than `timeout_s`, in the last attempt it has.
+        """
+        check_text(name, field="step name", empty=False)
+        again = Retry(attempts=retry) if isinstance(retry, int) else retry
+        identity = self._scope.step(name, args, key)
+        wish = Wish(identity, function, args, effect, again, timeout_s)
+        wish.check()
+        return carry_out(self._driver, wish)
+
+    def branch(self, name: str) -> "Context":
+        """Return a context of its own for something that is done concurrently with its like."""
+        check_text(name, field="branch name", empty=False)
+        return Context(self._driver, self.deps, self._scope.branch(name))
+
+    async def checkpoint(self) -> None:
+        """Let a pause, redirect or cancel take effect here.
+
+        Returns at once if nothing was asked. While paused, returns only after resume. Inside a
+        step it is the place where that step stands still.
+        """
+        await self._driver.mine.catch_up()
+        flight = current_flight()
+        if self._driver.run.state is RunState.RUNNING and self._driver.gate.is_open:
+            return
+        self._driver.news()
+        await self._driver.moved()
+        if flight:
+            flight.hold()
+            self._driver.news()
+        try:
+            await self._driver.gate.passes()
+        finally:
+            if flight:
+                flight.go_on()
+
+    async def defer(self, function: Callable[..., Awaitable[object]], *args: Any) -> None:
+        """Have `await function(*args)` carried out however the run ends, last one first.
+
+        After a crash it may be carried out a second time: it should be one that does not mind.
+        """
+        name = getattr(function, "__name__", "release")
+        defer = self._scope.other("defer", name)
+        self._driver.defers[defer] = lambda: function(*args)
+        if defer not in self._driver.run.defers and defer not in self._driver.memory.values:
+            # Remembered too, because one that was released is not to be held once more.
+            await self._driver.begin(
+                lambda _: [Deferred(defer=defer, name=name), Remembered(key=defer)]
+            )
+
+    # --- being told ---
+
+    async def plan(self, titles: Iterable[str]) -> AsyncIterator[PlanStep]:
+        """Say what you mean to do, and be handed it item by item, as people have left it.
+
+        A redirect rewrites the next item that has not begun. An item that has begun is handed
+        over with the same text whenever the agent is entered again.
+        """
+        plan = self._scope.other("plan")
+        items = tuple(
+            PlanItem(f"{plan}-{number}", check_text(title, field="title", empty=False))
+            for number, title in enumerate(titles, start=1)
+        )
+        begun = self._driver.memory.plans.get(plan, [])
+        if plan not in self._driver.run.plans:
+            await self._driver.begin(Planned(plan=plan, items=items, started=len(begun)))
+        for item, text in zip(items, begun, strict=False):
+            yield PlanStep(item.id, item.title, text)
+        while (item := self._driver.run.plans[plan].next) is not None:
+            recorded = await self._driver.begin(lambda run: _start_next(run, plan))
+            started = next(event for event in recorded if isinstance(event, ItemStarted))
+            yield PlanStep(item.id, item.title, started.text)
+        if not self._driver.run.plans[plan].ended:
+            await self._driver.begin(PlanEnded(plan=plan))
+
+    async def instructions(self) -> list[str]:
+        """Return what people have said since the last time, in order, each of it once.
+
+        What is never drained is returned to its author when the run ends.
+        """
+        key = self._scope.other("instructions")
+        if key not in self._driver.memory.values:
+            recorded = await self._driver.begin(lambda run: _drain(run, key))
+            remembered = recorded[-1]
+            assert isinstance(remembered, Remembered)
+            return load(remembered.value)
+        return load(self._driver.memory.values[key])
+
+    async def ask(self, question: str, *, details: Any = None) -> Any:
+        """Ask a person and return the answer. The run waits, also for days, without a process."""
+        check_text(question, field="question", empty=False)
+        name = self._scope.other("ask", question)
+        return await ask(self._driver, name, question, details=dump(details))
+
+    async def history(self) -> list[Turn]:
+        """Return what earlier runs on this thread have said and done, oldest first."""
+        return await history(self._driver.site.journal, self.thread, before=self._driver.run)
+
+    # --- saying ---
+
+    async def say(self, text: str | AsyncIterable[str]) -> str:
+        """Say something, whole or as it comes, and return what was said.
+
+        What has been shown is kept, marked as partial, if it is cut. In a later life, a part that
+        was complete is not said again.
+        """
+        part = self._scope.other("say")
+        times = 1
+        while (said := self._driver.memory.texts.get(part)) is not None:
+            if said[1]:
+                return said[0]
+            times += 1  # it was cut: what was shown stays, and it is said anew as another part
+            part = f"{part.rpartition('--')[0] or part}--{times}"
+        if isinstance(text, str):
+            check_text(text, field="text")
+            await self._driver.begin(TextEnded(part=part, text=text))
+            return text
+        return await self._stream(part, text)
+
+    async def _stream(self, part: str, chunks: AsyncIterable[str]) -> str:
+        shown = ""
+        async for chunk in chunks:
+            for start in range(0, len(chunk), _COALESCE_CHARS):
+                piece = chunk[start : start + _COALESCE_CHARS]
+                await self._driver.gate.passes()
+                with self._driver.busy():
+                    fate = await self._driver.show(part, piece, offset=len(shown))
+                if fate == "refused":
+                    raise Interrupted("no text is accepted any more")
+                shown += piece
+        await self._driver.begin(TextEnded(part=part, text=shown))
+        return shown
+
+    # --- children ---
+
+    async def spawn(
+        self, agent: str, given: Any = None, *, detached: bool = False, key: str | None = None
+    ) -> "ChildRun":
+        """Start another agent under this run. Awaited children share its fate: paused, resumed and
+        cancelled with it, and it does not end before them. Detached ones are only listed."""
+        check_id(agent, kind="agent")
+        who = self._scope.step(f"spawn {agent}", [agent, given], key)
+        driver = self._driver
+        for parent in (driver.run.id, *driver.memory.ancestors):
+            child = short_id(agent, parent, who)
+            is_mine = parent == driver.run.id
+            if child in driver.memory.children and (
+                is_mine or driver.memory.children[child] == RunState.COMPLETED
+            ):
+                return ChildRun(driver, child)
+        if not driver.site.knows(agent):
+            raise AgentUnknown(agent, known=())
+        child = short_id(agent, driver.run.id, who)
+        born = Created(
+            agent=agent,
+            thread=self.thread,
+            input=dump(given),
+            parent=driver.run.id,
+            detached=detached,
+            by=driver.run.id,
+        )
+        await driver.begin(
+            ChildBorn(child=child, detached=detached, agent=agent),
+            Append(run_id=child, events=[born], expected_seq=0),
+        )
+        return ChildRun(driver, child)
+
+    # --- what would be another the next time ---
+
+    async def now(self) -> float:
+        """Return the time in seconds since 1970; the same whenever the agent is entered again."""
+        return await self._remember("now", lambda: self._driver.site.clock.wall_ms() / 1000)
+
+    async def random(self) -> float:
+        """Return a random number in [0, 1), remembered."""
+        return await self._remember("random", lambda: random.SystemRandom().random())
+
+    async def uuid(self) -> str:
+        """Return a random UUID, remembered: good as an idempotency key for the world outside."""
+        return await self._remember("uuid", lambda: str(uuid.uuid4()))
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait. Durable: the run needs no process meanwhile, and a restart does not begin anew."""
+        if not 0 <= seconds < 10**9:
+            raise InvalidInput(f"Cannot sleep for {seconds} s. Nothing was changed.")
+        name = self._scope.other("sleep")
+        due_ms = self._driver.site.clock.wall_ms() + round(seconds * 1000)
+        text = f"sleeping {seconds:g} s"
+        await answered(
+            self._driver, QuestionAsked(question=name, kind="timer", text=text, due_ms=due_ms)
+        )
+
+    async def _remember(self, kind: str, make: Callable[[], Any]) -> Any:
+        key = self._scope.other(kind)
+        if key not in self._driver.memory.values:
+            value = dump(make())
+            await self._driver.begin(Remembered(key=key, value=value))
+            return load(value)
+        return load(self._driver.memory.values[key])
+
+
+class ChildRun:
+    """A run that this one has started."""
+
+    def __init__(self, driver: Driver, run_id: str) -> None:
+        self._driver = driver
+        self.run_id = run_id
+
+    async def result(self) -> Any:
+        """Wait until it has ended and return its result.
+
+        Raises:
+            RunFailed, RunCancelled: it has none.
+        """
+        mine = self._driver.run.children.get(self.run_id)
+        if mine is not None and mine.detached:
+            raise InvalidInput(
+                f"Cannot wait for {self.run_id}: it was started detached. Nothing was changed. "
+                "Start it without detached=True."
+            )
+        if mine is not None:
+            await self._driver.until(lambda run: bool(run.children[self.run_id].state))
+        return await outcome(self._driver.site.journal, self.run_id)
+
+
+def _start_next(run: Run, plan: str) -> list[Event]:
+    """Begin the next item with its text as people have left it. What was said before there was
+    an item to rewrite rewrites this one."""
+    known = run.plans[plan]
+    item = known.next
+    if item is None:
+        return []
+    text = known.text(item)
+    events: list[Event] = []
+    for number, told in run.instructions.items():
+        if told.status == "queued" and not told.item:
+            events.append(ItemRewritten(plan=plan, item=item.id, before=text, after=told.text))
+            events.append(InstructionSettled(instruction=number, outcome="delivered"))
+            text = told.text
+    return [*events, ItemStarted(plan=plan, item=item.id, text=text)]
+
+
+def _drain(run: Run, key: str) -> list[Event]:
+    told = {n: i.text for n, i in run.instructions.items() if i.status == "queued" and not i.item}
+    settled: list[Event] = [InstructionSettled(instruction=n, outcome="delivered") for n in told]
+    return [*settled, Remembered(key=key, value=dump(list(told.values())))]

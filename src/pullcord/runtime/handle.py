@@ -1,0 +1,165 @@
+"""A run in the hands of whoever started it or found it: look, wait, and pull the cord."""
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import Any, Protocol
+
+import msgspec
+
+from pullcord.core.commands import Answer, Cancel, Command, Pause, Redirect, Resume, Settle, Source
+from pullcord.core.decide import Ack
+from pullcord.core.events import TAGS, Record, TextEnded
+from pullcord.core.fold import evolve
+from pullcord.core.receipts import Receipt, receipt
+from pullcord.core.run import Run
+from pullcord.core.states import TERMINAL, RunState
+from pullcord.core.values import dump
+from pullcord.core.withhold import withheld
+from pullcord.errors import NotReached
+from pullcord.journal.journal import START, Cursor, Item, Journal
+from pullcord.journal.store import LiveText
+from pullcord.runtime.outcome import outcome
+
+_AT_REST = (*TERMINAL, RunState.PAUSED)
+
+
+class Forks(Protocol):
+    async def fork(
+        self, run_id: str, *, at: int | None, instruction: str | None, by: str
+    ) -> "RunHandle": ...
+
+
+class RunHandle:
+    """One run. Every control returns when it is durable, with an `Ack` that names the winner."""
+
+    def __init__(self, run_id: str, journal: Journal, forks: Forks) -> None:
+        self.id = run_id
+        self._journal = journal
+        self._forks = forks
+
+    def __repr__(self) -> str:
+        return f"<run {self.id}>"
+
+    # --- pull the cord ---
+
+    async def pause(self, *, now: bool = False, **who: Any) -> Ack:
+        """I am coming back: nothing new starts, what is under way finishes, everything is kept."""
+        return await self._ask(Pause(now=now, **_signed(**who)))
+
+    async def resume(self, instruction: str | None = None, **who: Any) -> Ack:
+        """Go on from here, optionally with something new to know."""
+        return await self._ask(Resume(instruction=instruction, **_signed(**who)))
+
+    async def redirect(self, instruction: str, **who: Any) -> Ack:
+        """I have new information: it rewrites what comes next, and is handed over once."""
+        return await self._ask(Redirect(instruction=instruction, **_signed(**who)))
+
+    async def answer(self, question: str, value: Any = None, **who: Any) -> Ack:
+        """Answer an open question. Of several answers the first counts."""
+        return await self._ask(Answer(question=question, value=dump(value), **_signed(**who)))
+
+    async def cancel(
+        self,
+        *,
+        now: bool = False,
+        undo: bool = True,
+        keep_partial: bool = True,
+        quarantine: bool = False,
+        **who: Any,
+    ) -> Ack:
+        """Stop, keep what you have. Nothing starts after this, ever."""
+        stop = Cancel(
+            now=now, undo=undo, keep_partial=keep_partial, quarantine=quarantine, **_signed(**who)
+        )
+        return await self._ask(stop)
+
+    async def settle(self, item: str, **who: Any) -> Ack:
+        """I have dealt with this attention item."""
+        return await self._ask(Settle(item=item, **_signed(**who)))
+
+    async def _ask(self, command: Command) -> Ack:
+        return await self._journal.command(self.id, command)
+
+    # --- look and wait ---
+
+    async def look(self) -> Run:
+        """Return the run as it is now."""
+        return await self._journal.load(self.id)
+
+    async def events(self, *, after: Cursor = START) -> AsyncGenerator[Item]:
+        """Yield everything after `after`, then what happens, until the run has ended. No gap, no
+        duplicate. Of a quarantined run, what it said and found is left out."""
+        stop = (await self.look()).cancel
+        hide = stop is not None and stop.quarantine
+        async with aclosing(self._journal.subscribe(self.id, after=after)) as stream:
+            async for cursor, item in stream:
+                if isinstance(item, LiveText):
+                    if not hide:
+                        yield cursor, item
+                    continue
+                shown = msgspec.structs.replace(item, event=withheld(item.event)) if hide else item
+                yield cursor, shown
+                if TAGS[type(item.event)] in TERMINAL:
+                    return
+
+    async def reached(self, *states: RunState) -> Run:
+        """Wait until the run is in one of these states and return it as it was then.
+
+        Raises:
+            NotReached: it has ended in another.
+        """
+        run = await self.look()
+        if run.state in states:
+            return run
+        async with aclosing(self._journal.subscribe(self.id, after=Cursor(run.seq))) as stream:
+            while not run.ended:
+                _, item = await anext(stream)
+                if isinstance(item, Record):
+                    evolve(run, item)
+                    if run.state in states:
+                        return run
+        raise NotReached(self.id, wanted=" or ".join(states), state=run.state)
+
+    async def receipt(self) -> Receipt:
+        """Wait until a stop is in effect, or the run has ended, and return what it left behind."""
+        run = await self.reached(*_AT_REST)
+        records = await self._journal.read(self.id)
+        cut = {e.event.part: e.event.text for e in records if isinstance(e.event, TextEnded)}
+        hide = run.cancel is not None and run.cancel.quarantine
+        return receipt(run, None if hide else cut)
+
+    async def result(self) -> Any:
+        """Wait until the run has ended and return what the agent returned.
+
+        Raises:
+            RunFailed, RunCancelled: there is no result.
+        """
+        await self.reached(*TERMINAL)
+        return await outcome(self._journal, self.id)
+
+    # --- go on from what it has done ---
+
+    async def fork(
+        self, *, at: int | None = None, instruction: str | None = None, by: str = "program"
+    ) -> "RunHandle":
+        """Start a new run that finds everything answered which this one had finished up to record
+        `at` (default: all of it). This one is not touched."""
+        return await self._forks.fork(self.id, at=at, instruction=instruction, by=by)
+
+    async def again(self, *, by: str = "program") -> "RunHandle":
+        """Try a failed run again: what it had finished is not repeated, what failed is."""
+        run = await self.look()
+        if run.state is not RunState.FAILED:
+            raise NotReached(self.id, wanted=RunState.FAILED, state=run.state)
+        return await self.fork(by=by)
+
+
+def _signed(
+    by: str = "program",
+    reason: str = "",
+    source: Source = "person",
+    key: str | None = None,
+    seen_seq: int | None = None,
+) -> Any:
+    """Who asks and why: the same five words for every control."""
+    return {"by": by, "reason": reason, "source": source, "key": key, "seen_seq": seen_seq}

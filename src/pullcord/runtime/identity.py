@@ -1,0 +1,63 @@
+"""How what an agent does is known again when the agent is entered anew.
+
+A step is its scope, its name, its `key` or else the digest of its arguments, and how many like it
+came before. That is fixed when the step is *called*: the order in which steps finish, or a new
+step in between, does not make another out of it.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from hashlib import sha256
+from typing import Final, NamedTuple
+
+from pullcord.core.values import dump
+
+_NOT_ID: Final = re.compile(r"[^0-9A-Za-z]+")
+_HASH_CHARS: Final = 10
+_SLUG_CHARS: Final = 40
+
+
+class Identity(NamedTuple):
+    """Who a step is. `id` says it all, shortly; the rest is for finding one that has changed."""
+
+    id: str
+    name: str
+    scope: str
+    digest: str
+    place: int
+
+
+class Scope:
+    """Names things in the order they are called. Concurrent repeats get a scope each."""
+
+    def __init__(self, path: str = "") -> None:
+        self.path = path
+        self._seen: Counter[tuple[str, ...]] = Counter()
+
+    def branch(self, name: str) -> "Scope":
+        nth = self._nth("branch", name)
+        return Scope(f"{self.path}/{name}" if nth == 1 else f"{self.path}/{name}#{nth}")
+
+    def step(self, name: str, args: Sequence[object], key: str | None) -> Identity:
+        digest = key if key is not None else sha256(dump(list(args))).hexdigest()[:16]
+        place = self._nth("step", name)
+        nth = self._nth("step", name, digest)
+        made = short_id(name, self.path, "step", name, digest, nth)
+        return Identity(made, name, self.path, digest, place)
+
+    def other(self, kind: str, name: str = "") -> str:
+        """An id for something that is known by its kind and order alone."""
+        nth = self._nth(kind, name)
+        return short_id(name or kind, self.path, kind, name, nth)
+
+    def _nth(self, *what: str) -> int:
+        self._seen[what] += 1
+        return self._seen[what]
+
+
+def short_id(readable: str, *parts: object) -> str:
+    """An id made of something people can read and the hash of what counts."""
+    slug = _NOT_ID.sub("-", readable).strip("-")[:_SLUG_CHARS].strip("-")
+    digest = sha256(dump(list(parts))).hexdigest()[:_HASH_CHARS]
+    return f"{slug}-{digest}" if slug else digest

@@ -1,0 +1,156 @@
+"""What the earlier lives of a run have left: the answers an agent finds when it is entered anew.
+
+Built from records, once, when a run is taken. A run that was forked also remembers what the run
+it goes on from had finished, up to the record where it was forked.
+"""
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from pullcord.core.events import (
+    Answered,
+    ChildBorn,
+    ChildEnded,
+    Created,
+    DoubtSettled,
+    Effect,
+    Event,
+    ItemStarted,
+    Planned,
+    QuestionAsked,
+    Record,
+    Remembered,
+    StepFailed,
+    StepFinished,
+    StepInDoubt,
+    StepInterrupted,
+    StepStarted,
+    TextEnded,
+)
+from pullcord.core.run import StepStatus
+from pullcord.core.values import NULL, Json
+
+
+class Past(msgspec.Struct):
+    """What became of a step in an earlier life, or in the run this one was forked from."""
+
+    name: str
+    digest: str
+    effect: Effect
+    attempt: int
+    status: StepStatus = "started"
+    result: Json = NULL
+    error: str = ""
+    skipped: bool = False
+    rerun: bool = False  # a person said: run it
+    inherited: bool = False
+    is_met: bool = False
+
+
+class Memory:
+    """Answers by id. What was asked for is marked as met; the rest is what the code has no more."""
+
+    def __init__(self) -> None:
+        self.input: Json = NULL
+        self.steps: dict[str, Past] = {}
+        self.values: dict[str, Json] = {}
+        self.answers: dict[str, Json] = {}
+        self.texts: dict[str, tuple[str, bool]] = {}
+        self.plans: dict[str, list[str]] = {}  # plan → the texts of its items that have begun
+        self.children: dict[str, str] = {}  # child → how it ended, or nothing
+        self.ancestors: list[str] = []  # the runs this one goes on from
+        self._places: dict[tuple[str, str, int], str] = {}
+
+    @classmethod
+    def of(cls, records: Iterable[Record]) -> "Memory":
+        memory = cls()
+        for record in records:
+            memory._take(record.event)
+        return memory
+
+    def inherit(self, run_id: str, records: Sequence[Record]) -> None:
+        """Remember also what another run had finished. Its approvals are not ours to use, and
+        what it had begun and not finished is nobody's to repeat without asking."""
+        theirs = Memory.of(records)
+        self.ancestors.append(run_id)
+        for step, past in theirs.steps.items():
+            if past.status != "failed" and step not in self.steps:
+                past.inherited = True
+                if past.status == "started":
+                    past.status = "in_doubt"
+                self.steps[step] = past
+        approvals = {
+            record.event.question
+            for record in records
+            if isinstance(record.event, QuestionAsked) and record.event.kind == "approval"
+        }
+        for question, answer in theirs.answers.items():
+            if question not in approvals:
+                self.answers.setdefault(question, answer)
+        for part, (text, complete) in theirs.texts.items():
+            if complete:
+                self.texts.setdefault(part, (text, complete))
+        for place, step in theirs._places.items():
+            self._places.setdefault(place, step)
+        self.values = theirs.values | self.values
+        for plan, texts in theirs.plans.items():
+            mine = self.plans.setdefault(plan, list(texts))
+            mine[:] = [text or texts[index] for index, text in enumerate(mine)]
+        self.children = theirs.children | self.children
+
+    def changed(self, scope: str, name: str, place: int, digest: str) -> Past | None:
+        """The step that stood at this place of its scope before, if its arguments were others."""
+        step = self._places.get((scope, name, place))
+        past = self.steps.get(step) if step else None
+        return past if past and past.digest != digest else None
+
+    def vanished(self) -> list[Past]:
+        """What was carried out, and the agent has not asked for in this whole life."""
+        mine = [past for past in self.steps.values() if not past.inherited]
+        return [past for past in mine if past.status == "finished" and not past.is_met]
+
+    def _take(self, event: Event) -> None:
+        match event:
+            case Created():
+                self.input = event.input
+            case StepStarted():
+                self.steps[event.step] = Past(event.name, event.digest, event.effect, event.attempt)
+                if event.place:
+                    place = (event.scope, event.name, event.place)
+                    self._places.setdefault(place, event.step)
+            case StepFinished():
+                self._decide(event.step, "finished", result=event.result)
+            case StepFailed():
+                self._decide(event.step, "failed", error=event.error)
+            case StepInterrupted():
+                self._decide(event.step, "interrupted")
+            case StepInDoubt():
+                self._decide(event.step, "in_doubt")
+            case DoubtSettled(choice="happened"):
+                self._decide(event.step, "finished", result=event.result)
+            case DoubtSettled():
+                self.steps[event.step].skipped = event.choice == "skip"
+                self.steps[event.step].rerun = event.choice == "run"
+            case Remembered():
+                self.values[event.key] = event.value
+            case Answered():
+                self.answers[event.question] = event.value
+            case TextEnded():
+                self.texts[event.part] = (event.text, event.complete)
+            case Planned():
+                self.plans[event.plan] = [""] * event.started  # known where they began
+            case ItemStarted():
+                self.plans[event.plan].append(event.text)
+            case ChildBorn():
+                self.children[event.child] = ""
+            case ChildEnded():
+                self.children[event.child] = event.state
+            case _:
+                pass
+
+    def _decide(
+        self, step: str, status: StepStatus, *, result: Json = NULL, error: str = ""
+    ) -> None:
+        past = self.steps[step]
+        past.status, past.result, past.error = status, result, error

@@ -1,0 +1,33 @@
+"""How a run ended, for whoever asked it for a result."""
+
+from typing import Any
+
+from pullcord.core.events import Completed
+from pullcord.core.run import Run
+from pullcord.core.states import RunState
+from pullcord.core.values import load
+from pullcord.errors import NotReached, RunCancelled, RunFailed
+from pullcord.journal.journal import Journal
+
+
+async def outcome(journal: Journal, run_id: str) -> Any:
+    """Return the result of a run that has completed.
+
+    Raises:
+        RunFailed, RunCancelled: it ended otherwise.
+        NotReached: it has not ended.
+    """
+    run = await journal.load(run_id)
+    if run.state is RunState.COMPLETED:
+        [record] = await journal.read(run_id, after_seq=run.state_seq - 1, limit=1)
+        assert isinstance(record.event, Completed)
+        return load(record.event.result)
+    raise no_result(run)
+
+
+def no_result(run: Run) -> RunFailed | RunCancelled | NotReached:
+    if run.state is RunState.FAILED:
+        return RunFailed(run.id, error=run.error)
+    if run.cancel is not None:
+        return RunCancelled(run.id, by=run.cancel.by, reason=run.cancel.reason)
+    return NotReached(run.id, wanted=RunState.COMPLETED, state=run.state)

@@ -1,0 +1,375 @@
+"""A store and the agents that this process knows: starts runs, finds runs, drives runs."""
+
+import asyncio
+import logging
+import os
+import secrets
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from typing import Any, Final, Literal, TypeAlias
+
+from pullcord.core.commands import Answer, Redirect
+from pullcord.core.events import Created
+from pullcord.core.states import RunState
+from pullcord.core.values import dump, load
+from pullcord.errors import (
+    AgentUnknown,
+    Fenced,
+    InvalidInput,
+    JournalClosed,
+    PullcordError,
+    ThreadBusy,
+)
+from pullcord.journal.clock import Clock, SystemClock
+from pullcord.journal.journal import Journal
+from pullcord.journal.ledger import Append, Claim
+from pullcord.journal.process import new_owner
+from pullcord.journal.store import Head
+from pullcord.runtime.agents import Agent, Function, as_agent
+from pullcord.runtime.alarms import Alarm, Alarms, LoopAlarms
+from pullcord.runtime.context import Context
+from pullcord.runtime.driver import Driver, Habits
+from pullcord.runtime.handle import RunHandle
+from pullcord.runtime.memory import Memory
+
+_log: Final = logging.getLogger("pullcord.runtime")
+IfBusy: TypeAlias = Literal["refuse", "queue", "redirect"]
+_BATCH: Final = 50
+
+
+class Runtime:
+    """Made by `pullcord.open`, used with `async with`. Two of them do not know each other.
+
+    One with agents takes up every run of theirs that nobody drives; one without only looks and
+    controls. Leaving the block gives back what is running, unharmed, for any process to go on.
+    """
+
+    def __init__(
+        self,
+        journal: Journal,
+        *,
+        agents: Mapping[str, "Agent | Function"] | None = None,
+        clock: Clock | None = None,
+        habits: Habits | None = None,
+    ) -> None:
+        self.journal = journal
+        self.clock: Clock = clock or SystemClock()
+        self.alarms: Alarms = self.clock if isinstance(self.clock, Alarms) else LoopAlarms()
+        self.habits = habits or Habits()
+        self.owner = new_owner()
+        self.agents = {name: as_agent(agent) for name, agent in (agents or {}).items()}
+        self._drivers: dict[str, Driver] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._work = asyncio.Event()
+        self._is_closing = False
+        self._stop_watching: Any = None
+        self._lapses = Alarm(self.alarms, self._work.set)
+        self._timer = Alarm(self.alarms, self._work.set)
+        self._timer_due_ms = 0
+        self._renew_is_due = False
+        self._renewal = Alarm(self.alarms, self._time_to_renew)
+
+    async def __aenter__(self) -> "Runtime":
+        if self.agents:
+            loop = asyncio.get_running_loop()
+
+            def changed(runs: frozenset[str]) -> None:
+                with suppress(RuntimeError):  # the loop is closed: nobody is left to be told
+                    loop.call_soon_threadsafe(self._changed, runs)
+
+            self._stop_watching = self.journal.watch(changed)
+            self._spawn(self._keep_house())
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Give every run back and close the store. Steps under way get `shutdown_grace_s`."""
+        self._is_closing = True
+        self._work.set()
+        for driver in list(self._drivers.values()):
+            driver.leave()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+        for alarm in (self._lapses, self._timer, self._renewal):
+            alarm.off()
+        if self._stop_watching:
+            self._stop_watching()
+        await self.journal.aclose()
+
+    # --- start, get, list ---
+
+    async def start(
+        self,
+        agent: "str | Function",
+        given: Any = None,
+        *,
+        run_id: str | None = None,
+        thread: str | None = None,
+        if_busy: IfBusy = "refuse",
+        by: str = "program",
+        target: str | None = None,
+    ) -> RunHandle:
+        """Start a run of this agent and return it at once; it is durable, whatever happens next.
+
+        A thread is a conversation: its runs are driven one after the other, and each finds in
+        `ctx.history()` what those before it have said and done. If one of them is still living:
+        `refuse`, `queue` this one behind it, or `redirect` that one with the new input.
+
+        Raises:
+            AgentUnknown: not one of this runtime's agents.
+            ThreadBusy: with `refuse`, and nothing was started.
+        """
+        name = agent if isinstance(agent, str) else self._name_of(agent)
+        if name not in self.agents:
+            raise AgentUnknown(name, known=self.agents)
+        born = Created(
+            agent=name,
+            thread=thread or run_id or new_run_id(),
+            input=dump(given),
+            code_version=self.agents[name].version,
+            target=target,
+            cwd=os.getcwd() if target else None,
+            by=by,
+        )
+        while True:
+            made = run_id or (born.thread if thread is None else new_run_id())
+            try:
+                await self._create(made, born, alone=if_busy != "queue")
+                return self._taken_up(made)
+            except ThreadBusy as busy:
+                if if_busy != "redirect":
+                    raise
+                told = Redirect(by=by, instruction=given if isinstance(given, str) else str(given))
+                if (await self.journal.command(busy.run_id, told)).holds:
+                    return self._handle(busy.run_id)
+
+    async def get(self, run_id: str) -> RunHandle:
+        """Return a run of this store, whoever started it.
+
+        Raises:
+            RunNotFound: there is none.
+        """
+        await self.journal.head(run_id)
+        return self._handle(run_id)
+
+    async def list(
+        self,
+        *,
+        states: Iterable[RunState] = RunState,
+        thread: str | None = None,
+        before: str | None = None,
+        limit: int = 50,
+    ) -> list[Head]:
+        """Return the newest runs; page on with `before`, the id of the last one."""
+        return await self.journal.runs(states=states, thread=thread, before=before, limit=limit)
+
+    async def fork(
+        self, run_id: str, *, at: int | None, instruction: str | None, by: str
+    ) -> RunHandle:
+        """See `RunHandle.fork`."""
+        source = await self.journal.load(run_id)
+        [first] = await self.journal.read(run_id, limit=1)
+        assert isinstance(first.event, Created)
+        place = source.seq if at is None else at
+        if not 1 <= place <= source.seq:
+            raise InvalidInput(
+                f"Cannot fork run {run_id} at record {at}: it has {source.seq}. Nothing was "
+                f"started. See its records: pullcord show {run_id}"
+            )
+        if source.cancel and source.cancel.quarantine:
+            raise InvalidInput(
+                f"Cannot fork run {run_id}: it is quarantined, so nothing of it may be used again. "
+                f"Nothing was started. Start anew: pullcord run"
+            )
+        made = new_run_id()
+        born = Created(
+            agent=first.event.agent,
+            thread=made,
+            input=first.event.input,
+            code_version=first.event.code_version,
+            target=first.event.target,
+            cwd=first.event.cwd,
+            by=by,
+            forked_from=run_id,
+            forked_at=place,
+        )
+        await self._create(made, born, alone=True)
+        if instruction is not None:
+            await self.journal.command(made, Redirect(by=by, instruction=instruction))
+        return self._taken_up(made)
+
+    def _name_of(self, function: Function) -> str:
+        for name, agent in self.agents.items():
+            if agent.function is function:
+                return name
+        return getattr(function, "__name__", str(function))
+
+    async def _create(self, run_id: str, born: Created, *, alone: bool) -> None:
+        await self.journal.append(Append(run_id=run_id, events=[born], expected_seq=0, alone=alone))
+
+    def _taken_up(self, run_id: str) -> RunHandle:
+        self._work.set()
+        return self._handle(run_id)
+
+    def _handle(self, run_id: str) -> RunHandle:
+        return RunHandle(run_id, self.journal, self)
+
+    # --- what a driver needs ---
+
+    def knows(self, agent: str) -> bool:
+        return agent in self.agents
+
+    def set_timer(self, due_ms: int) -> None:
+        if not self._timer.is_set or due_ms < self._timer_due_ms:
+            self._timer.off()
+            self._timer_due_ms = due_ms
+            self._timer.set(max(due_ms - self.clock.wall_ms(), 0) / 1000)
+
+    # --- housekeeping: take runs up, wake sleepers, hold on to leases ---
+
+    def _changed(self, runs: frozenset[str]) -> None:
+        for run_id in runs:
+            if driver := self._drivers.get(run_id):
+                driver.news()
+            else:
+                self._work.set()
+
+    async def _keep_house(self) -> None:
+        while not self._is_closing:
+            try:
+                await self.journal.free_the_gone()
+                await self._renew()
+                await self._wake_sleepers()
+                await self._take_up()
+            except JournalClosed:
+                return
+            except PullcordError:  # a full disk, say: not the end of housekeeping
+                _log.exception("Housekeeping failed; it is tried again.")
+            self._lapses.set(self.habits.lease_s / 3)
+            await self._work.wait()
+            self._work.clear()
+            self._lapses.off()
+
+    async def _take_up(self) -> None:
+        """Claim what nobody drives. A run that cannot be had is another's, or is not due."""
+        while not self._is_closing:
+            found = await self.journal.claimable(agents=self.agents, limit=_BATCH)
+            todo = [run_id for run_id in found if run_id not in self._drivers]
+            taken = [await self._claim(run_id) for run_id in todo]
+            if not any(taken):
+                return
+
+    async def _claim(self, run_id: str) -> bool:
+        head = await self.journal.head(run_id)
+        agent = self.agents[head.agent]
+        try:
+            claim = await self.journal.acquire(
+                run_id,
+                owner=self.owner,
+                ttl_s=self.habits.lease_s,
+                code_version=agent.version,
+            )
+        except PullcordError as refused:  # damaged, or of a newer build: not ours to touch
+            _log.warning("Run %s is left alone: %s", run_id, refused)
+            return False
+        if claim is None:
+            return False
+        self._spawn(self._drive(agent, claim))
+        return True
+
+    async def _drive(self, agent: Agent, claim: Claim) -> None:
+        run_id = claim.lease.run_id
+        try:
+            memory = await self._remember(claim)
+            driver = Driver(self, claim, memory, _entering(agent), code_version=agent.version)
+            self._drivers[run_id] = driver
+            if self._is_closing:
+                driver.leave()
+            self._renewal.set(self.habits.lease_s / 3)
+            await driver.drive()
+        except PullcordError:
+            _log.exception("Run %s could not be driven.", run_id)
+        finally:
+            self._drivers.pop(run_id, None)
+            self._work.set()
+
+    async def _remember(self, claim: Claim) -> Memory:
+        memory = Memory.of(await self.journal.read(claim.lease.run_id))
+        source, at = claim.run.forked_from, claim.run.forked_at
+        while source is not None:
+            memory.inherit(source, await self.journal.read(source, limit=at))
+            run = await self.journal.load(source)
+            source, at = run.forked_from, run.forked_at
+        return memory
+
+    async def _wake_sleepers(self) -> None:
+        """Answer every timer that is due, also of runs that are in nobody's memory."""
+        now = self.clock.wall_ms()
+        for run_id, due_ms in await self.journal.due(agents=self.agents, limit=_BATCH):
+            if due_ms > now:
+                return self.set_timer(due_ms)
+            run = await self.journal.load(run_id)
+            for name in run.open_questions():
+                if 0 < run.questions[name].due_ms <= now:
+                    rings = Answer(by="clock", question=name, source="clock")
+                    await self.journal.command(run_id, rings)
+        return None
+
+    def _time_to_renew(self) -> None:
+        self._renew_is_due = True
+        self._work.set()
+
+    async def _renew(self) -> None:
+        if not self._renew_is_due:
+            return
+        self._renew_is_due = False
+        await asyncio.gather(*(self._hold_on(driver) for driver in list(self._drivers.values())))
+        if self._drivers:
+            self._renewal.set(self.habits.lease_s / 3)
+
+    async def _hold_on(self, driver: Driver) -> None:
+        try:
+            await self.journal.renew(driver.mine.lease, ttl_s=self.habits.lease_s)
+        except Fenced:
+            driver.news()  # ended, given back, or another's: the records say which
+            if driver.is_driving:
+                driver.lose()
+
+    def _spawn(self, work: Any) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+def _entering(agent: Agent) -> Any:
+    async def enter(driver: Driver) -> Any:
+        deps = agent.deps() if agent.deps else None
+        return await agent.enter(Context(driver, deps), load(driver.memory.input))
+
+    return enter
+
+
+def new_run_id() -> str:
+    """An id that is easy to say and to type, and will not be made twice."""
+    letters = "23456789abcdefghjkmnpqrstuvwxyz"
+    return "".join(secrets.choice(letters) for _ in range(10))
+
+
+def open_runtime(
+    path: str | os.PathLike[str],
+    *,
+    agents: Mapping[str, "Agent | Function"] | None = None,
+    clock: Clock | None = None,
+    habits: Habits | None = None,
+) -> Runtime:
+    """Open the store at `path` (made if there is none; `":memory:"` keeps nothing).
+
+    With `agents`, runs of those agents are driven here, at once: new ones, ones that were given
+    back, and ones whose process has died. Use it with `async with`.
+
+    Raises:
+        StoreRefused: the path cannot serve as a store; the message says what to do.
+    """
+    return Runtime(Journal.open(path, clock=clock), agents=agents, clock=clock, habits=habits)
