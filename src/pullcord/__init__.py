@@ -20,7 +20,8 @@ if TYPE_CHECKING:
         StepError,
         ThreadBusy,
     )
-    from pullcord.journal.journal import Cursor, Journal
+    from pullcord.journal.journal import Journal
+    from pullcord.journal.reading import Cursor
     from pullcord.runtime.agents import Agent
     from pullcord.runtime.context import Context, PlanStep
     from pullcord.runtime.driver import Habits
@@ -35,7 +36,7 @@ _HOME = {
     "Ack": "core.decide",
     "Agent": "runtime.agents",
     "Context": "runtime.context",
-    "Cursor": "journal.journal",
+    "Cursor": "journal.reading",
     "Event": "core.events",
     "Habits": "runtime.driver",
     "Interrupted": "errors",

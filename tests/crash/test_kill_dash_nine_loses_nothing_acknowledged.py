@@ -15,7 +15,7 @@ import pytest
 from pullcord.core.commands import Cancel
 from pullcord.core.states import TERMINAL, RunState
 from pullcord.journal.journal import Journal
-from pullcord.journal.ledger import ALL
+from pullcord.journal.reading import ALL
 from pullcord.journal.sqlite import SqliteStore
 from pullcord.journal.store import Store, Transaction, View
 from pullcord.testing import ManualClock, crash_points

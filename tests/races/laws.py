@@ -37,7 +37,7 @@ from pullcord.core.events import (
     decode_event,
 )
 from pullcord.core.states import RunState
-from pullcord.journal.ledger import ALL
+from pullcord.journal.reading import ALL
 from pullcord.journal.store import Store
 from tests.races.world import TTL_S, Asked, World
 

@@ -8,7 +8,6 @@ from pullcord.core.commands import Answer, Cancel, Pause, Redirect, Resume
 from pullcord.core.events import (
     Blocked,
     ChildBorn,
-    Completed,
     Created,
     QuestionAsked,
     StepFinished,

@@ -12,7 +12,8 @@ from pullcord.core.run import Run
 from pullcord.core.states import RunState
 from pullcord.errors import ChainBroken
 from pullcord.journal.chain import GENESIS, opened
-from pullcord.journal.ledger import ALL, load
+from pullcord.journal.reading import ALL
+from pullcord.journal.snapshots import load
 from pullcord.journal.sqlite import SqliteStore
 from pullcord.journal.store import Head, LiveText, View
 

@@ -5,8 +5,8 @@ import math
 import os
 import re
 import threading
-from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
-from typing import Final, NamedTuple, TypeAlias
+from collections.abc import AsyncGenerator, Callable, Iterable
+from typing import Final
 
 from pullcord.core.commands import Command, check_command
 from pullcord.core.decide import Ack
@@ -27,38 +27,24 @@ from pullcord.core.events import (
 from pullcord.core.run import Run
 from pullcord.core.states import RunState
 from pullcord.core.values import check_id, check_text
-from pullcord.errors import InvalidId, InvalidInput, RunNotFound
-from pullcord.journal.chain import GENESIS, opened
+from pullcord.errors import InvalidId, InvalidInput
 from pullcord.journal.clock import Clock, SystemClock
 from pullcord.journal.hands import Answer, Hands, ThreadHands, settled
-from pullcord.journal.ledger import (
-    ALL,
-    Appended,
-    Change,
-    Claim,
-    Lease,
-    Ledger,
-    Order,
-    load,
-)
+from pullcord.journal.ledger import Appended, Change, Claim, Lease, Ledger, Order
 from pullcord.journal.memory import MemoryStore
+from pullcord.journal.reading import (
+    ALL,
+    START,
+    Cursor,
+    Item,
+    existing,
+    records_of,
+    stream,
+)
+from pullcord.journal.snapshots import load
 from pullcord.journal.sqlite import SqliteStore
-from pullcord.journal.store import Head, LiveText, Store, View
+from pullcord.journal.store import Head, LiveText, Store
 from pullcord.journal.watch import Watch
-
-
-class Cursor(NamedTuple):
-    """A place in a run's stream: after record `seq` and live text `pos`. Prints as an event id."""
-
-    seq: int = 0
-    pos: int = 0
-
-    def __str__(self) -> str:
-        return f"{self.seq}.{self.pos}" if self.pos else str(self.seq)
-
-
-START: Final = Cursor()
-Item: TypeAlias = tuple[Cursor, Record | LiveText]
 
 
 class Journal:
@@ -205,19 +191,19 @@ class Journal:
 
     async def load(self, run_id: str) -> Run:
         """Return the run as its records make it."""
-        return await self._hands.read(lambda view: load(view, _head(view, run_id)))
+        return await self._hands.read(lambda view: load(view, existing(view, run_id)))
 
     async def head(self, run_id: str) -> Head:
         """Return the end of the run's journal and who holds it."""
-        return await self._hands.read(lambda view: _head(view, run_id))
+        return await self._hands.read(lambda view: existing(view, run_id))
 
     async def read(self, run_id: str, *, after_seq: int = 0, limit: int = ALL) -> list[Record]:
         """Return the run's records after `after_seq`, each checked against the one before."""
-        return await self._hands.read(lambda view: _records(view, run_id, after_seq, limit))
+        return await self._hands.read(lambda view: records_of(view, run_id, after_seq, limit))
 
     def read_now(self, run_id: str, *, after_seq: int = 0) -> list[Record]:
         """`read` for a thread that has no event loop, such as the one that hears controls."""
-        return self._store.read(lambda view: _records(view, run_id, after_seq, ALL))
+        return self._store.read(lambda view: records_of(view, run_id, after_seq, ALL))
 
     async def runs(
         self,
@@ -283,7 +269,7 @@ class Journal:
         try:
             while True:
                 changed.clear()
-                items = await self._hands.read(lambda view, at=after: _stream(view, run_id, at))
+                items = await self._hands.read(lambda view, at=after: stream(view, run_id, at))
                 for after, item in items:
                     yield after, item
                 if not items:
@@ -320,39 +306,3 @@ def _check(change: Change) -> None:
 def _check_ttl(ttl_s: float) -> None:
     if not 0 <= ttl_s < math.inf:
         raise InvalidInput(f"A lease cannot last {ttl_s} s. Nothing was changed.")
-
-
-def _head(view: View, run_id: str) -> Head:
-    if head := view.head(check_id(run_id)):
-        return head
-    raise RunNotFound(run_id)
-
-
-def _records(view: View, run_id: str, after_seq: int, limit: int) -> list[Record]:
-    _head(view, run_id)
-    before = GENESIS
-    if after_seq > 0:
-        last = view.rows(run_id, after_seq=after_seq - 1, limit=1)
-        if not last:
-            return []
-        before = last[0].hash
-    rows = view.rows(run_id, after_seq=max(after_seq, 0), limit=limit)
-    return list(opened(run_id, rows, seq=max(after_seq, 0), before=before))
-
-
-def _stream(view: View, run_id: str, after: Cursor) -> Sequence[Item]:
-    """Records and live text after a place, merged in the order they happened."""
-    records = _records(view, run_id, after.seq, ALL)
-    texts = view.live(run_id, after_pos=after.pos)
-    merged: list[Item] = []
-    seq, pos = after
-    for item in sorted(
-        [*records, *texts],
-        key=lambda i: (i.seq, 0, 0) if isinstance(i, Record) else (i.after_seq, 1, i.pos),
-    ):
-        if isinstance(item, Record):
-            seq = item.seq
-        else:
-            pos = item.pos
-        merged.append((Cursor(seq, pos), item))
-    return merged

@@ -44,7 +44,6 @@ from pullcord.journal.process import is_gone
 from pullcord.journal.snapshots import SNAPSHOT_EVERY, fold_to, keep, load
 from pullcord.journal.store import Head, Holder, StoredAck, Transaction
 
-ALL: Final = 2**62
 NOBODY: Final = Holder()
 _CACHED_RUNS: Final = 512
 

@@ -2,7 +2,6 @@
 
 import os
 import re
-import secrets
 from pathlib import Path
 from typing import Final
 
@@ -12,7 +11,7 @@ _PROC: Final = Path("/proc")
 
 def new_owner() -> str:
     """Return a name for an owner in this process, by which others can tell whether it lives."""
-    return f"p{_namespace()}-{os.getpid()}-{_started(os.getpid()) or 0}-{secrets.token_hex(3)}"
+    return f"p{_namespace()}-{os.getpid()}-{_started(os.getpid()) or 0}-{os.urandom(3).hex()}"
 
 
 def is_gone(owner: str) -> bool:

@@ -16,7 +16,8 @@ from pullcord.core.states import TERMINAL, RunState
 from pullcord.core.values import dump
 from pullcord.core.withhold import withheld
 from pullcord.errors import NotReached
-from pullcord.journal.journal import START, Cursor, Item, Journal
+from pullcord.journal.journal import Journal
+from pullcord.journal.reading import START, Cursor, Item
 from pullcord.journal.store import LiveText
 from pullcord.runtime.outcome import outcome
 

@@ -10,7 +10,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 from pullcord.core.commands import Answer, Redirect
 from pullcord.core.events import Created
-from pullcord.core.states import RunState
+from pullcord.core.states import NEEDS_OWNER, RunState
 from pullcord.core.values import dump, load
 from pullcord.errors import (
     AgentUnknown,
@@ -18,6 +18,7 @@ from pullcord.errors import (
     InvalidInput,
     JournalClosed,
     PullcordError,
+    RunNotFound,
     ThreadBusy,
 )
 from pullcord.journal.clock import Clock, SystemClock
@@ -51,8 +52,10 @@ class Runtime:
         agents: Mapping[str, "Agent | Function"] | None = None,
         clock: Clock | None = None,
         habits: Habits | None = None,
+        only: str | None = None,
     ) -> None:
         self.journal = journal
+        self._only = only  # take up nothing but this run and its children
         self.clock: Clock = clock or SystemClock()
         self.alarms: Alarms = self.clock if isinstance(self.clock, Alarms) else LoopAlarms()
         self.habits = habits or Habits()
@@ -255,11 +258,25 @@ class Runtime:
     async def _take_up(self) -> None:
         """Claim what nobody drives. A run that cannot be had is another's, or is not due."""
         while not self._is_closing:
-            found = await self.journal.claimable(agents=self.agents, limit=_BATCH)
+            found = await self._found()
             todo = [run_id for run_id in found if run_id not in self._drivers]
             taken = [await self._claim(run_id) for run_id in todo]
             if not any(taken):
                 return
+
+    async def _found(self) -> "list[str]":
+        if self._only is None:
+            return await self.journal.claimable(agents=self.agents, limit=_BATCH)
+        family, found = [self._only], list[str]()
+        for run_id in family:
+            try:
+                run = await self.journal.load(run_id)
+            except RunNotFound:
+                continue  # about to be started
+            family += run.living_children()
+            if run.state in NEEDS_OWNER and run.agent in self.agents:
+                found.append(run_id)
+        return found
 
     async def _claim(self, run_id: str) -> bool:
         head = await self.journal.head(run_id)
@@ -363,13 +380,16 @@ def open_runtime(
     agents: Mapping[str, "Agent | Function"] | None = None,
     clock: Clock | None = None,
     habits: Habits | None = None,
+    only: str | None = None,
 ) -> Runtime:
     """Open the store at `path` (made if there is none; `":memory:"` keeps nothing).
 
     With `agents`, runs of those agents are driven here, at once: new ones, ones that were given
-    back, and ones whose process has died. Use it with `async with`.
+    back, and ones whose process has died; with `only`, nothing but that run and its children.
+    Use it with `async with`.
 
     Raises:
         StoreRefused: the path cannot serve as a store; the message says what to do.
     """
-    return Runtime(Journal.open(path, clock=clock), agents=agents, clock=clock, habits=habits)
+    journal = Journal.open(path, clock=clock)
+    return Runtime(journal, agents=agents, clock=clock, habits=habits, only=only)

@@ -48,8 +48,9 @@ from pullcord.errors import (
     RunNotFound,
 )
 from pullcord.journal.hands import Hands
-from pullcord.journal.journal import Cursor, Journal
+from pullcord.journal.journal import Journal
 from pullcord.journal.ledger import Append, Appended, Claim
+from pullcord.journal.reading import Cursor
 from pullcord.journal.store import LiveText, Store, Transaction
 from pullcord.testing.clock import ManualClock
 

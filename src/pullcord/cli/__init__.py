@@ -1,0 +1,1 @@
+"""The terminal: one module per group of commands. Control verbs import no event loop."""

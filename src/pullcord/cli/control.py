@@ -1,0 +1,159 @@
+"""pause, resume, redirect, cancel, answer, settle: decided in the store, by any process at all."""
+
+import json
+import sys
+from importlib import import_module
+from typing import Any, Final
+
+from pullcord.cli.store import Desk, desk, whoami
+from pullcord.cli.words import diff, line, receipt_lines
+from pullcord.core.commands import Answer, Cancel, Command, Pause, Redirect, Resume, Settle
+from pullcord.core.decide import Ack
+from pullcord.core.events import ItemRewritten, TextEnded
+from pullcord.core.receipts import receipt
+from pullcord.core.states import TERMINAL, RunState
+from pullcord.core.values import dump
+from pullcord.journal.reading import records_of
+
+REFUSED: Final = 3
+TIMED_OUT: Final = 4
+_SAYS: Final = {
+    "pause": {
+        "pausing": "Pausing {run}. What is under way finishes first.",
+        "paused": "Paused {run}.",
+    },
+    "resume": {"queued": "{run} goes on.", "running": "{run} goes on."},
+    "cancel": {
+        "cancelling": "Cancelling {run}. Nothing more starts; what is under way is being stopped.",
+        "cancelled": "Cancelled {run}. What it had finished is kept.",
+    },
+}
+
+
+def carry_out(asked: Any) -> int:
+    with desk(asked) as here:
+        ack = here.command(asked.run, _command(asked))
+        if not ack.holds:
+            return _refused(asked, ack)
+        if getattr(asked, "wait", False):
+            return _wait(asked, here)
+        _say(asked, here, ack)
+        head, run = here.run(asked.run)
+        goes_on = asked.verb == "resume" and run.state is RunState.QUEUED
+        drive_here = goes_on and not asked.detach and not here.is_driven(head)
+    if drive_here:
+        drive: Any = import_module("pullcord.cli.drive")
+        return drive.drive_here(asked)
+    return 0
+
+
+def _command(asked: Any) -> Command:
+    who: Any = {"by": whoami(asked.by), "reason": asked.reason, "key": asked.key}
+    match asked.verb:
+        case "pause":
+            return Pause(**who, now=asked.now)
+        case "resume":
+            return Resume(**who, instruction=asked.instruction)
+        case "redirect":
+            return Redirect(**who, instruction=asked.instruction)
+        case "answer":
+            return Answer(**who, question=asked.question, value=dump(value_of(asked.value)))
+        case "settle":
+            return Settle(**who, item=asked.item)
+        case _:
+            return Cancel(
+                **who,
+                now=asked.now,
+                keep_partial=not asked.discard_partial,
+                quarantine=asked.quarantine,
+            )
+
+
+def value_of(text: str) -> Any:
+    """JSON, or else the text as it is."""
+    if text == "-":
+        text = sys.stdin.read()
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def _refused(asked: Any, ack: Ack) -> int:
+    if asked.json:
+        _print_ack(asked, ack)
+    else:
+        print(ack.message, file=sys.stderr)
+    return REFUSED
+
+
+def _print_ack(asked: Any, ack: Ack) -> None:
+    said = {
+        "run": asked.run,
+        "verdict": ack.verdict,
+        "seq": ack.seq,
+        "state": ack.state,
+        "reason": ack.reason,
+        "message": ack.message,
+    }
+    print(json.dumps(said))
+
+
+def _say(asked: Any, here: Desk, ack: Ack) -> None:
+    if asked.json:
+        return _print_ack(asked, ack)
+    if ack.verdict == "already":
+        return print(f"{asked.run} is {ack.state} already (record {ack.seq}). Nothing was changed.")
+    if getattr(asked, "instruction", None):
+        _say_instruction(asked, here, ack)
+    said = _SAYS.get(asked.verb, {}).get(ack.state)
+    if said:
+        print(said.format(run=asked.run))
+    elif asked.verb == "answer":
+        print(f"Answered {asked.question} of {asked.run}.")
+    elif asked.verb == "settle":
+        print(f"Settled {asked.item} of {asked.run}.")
+    return None
+
+
+def _say_instruction(asked: Any, here: Desk, ack: Ack) -> None:
+    written = here.read(lambda view: records_of(view, asked.run, ack.seq - 1, 2))
+    rewritten = [r.event for r in written if isinstance(r.event, ItemRewritten)]
+    if rewritten:
+        print(diff(rewritten[0].before, rewritten[0].after))
+    else:
+        print(f"Queued for {asked.run}: “{line(asked.instruction)}”. It is handed over once.")
+
+
+def _wait(asked: Any, here: Desk) -> int:
+    at_rest = (*TERMINAL, RunState.PAUSED) if asked.verb == "pause" else tuple(TERMINAL)
+
+    def rests() -> Any:
+        _, run = here.run(asked.run)
+        return run if run.state in at_rest else None
+
+    run = here.wait(rests, asked.timeout_s)
+    if run is None:
+        _, run = here.run(asked.run)
+        print(
+            f"{asked.run} is still {run.state} after {asked.timeout_s:g} s. The request stands. "
+            f"To hurry it: pullcord {asked.verb} {asked.run} --now",
+            file=sys.stderr,
+        )
+        return TIMED_OUT
+    cut = {
+        r.event.part: r.event.text
+        for r in here.read(lambda view: records_of(view, asked.run))
+        if isinstance(r.event, TextEnded)
+    }
+    hide = run.cancel is not None and run.cancel.quarantine
+    made = receipt(run, None if hide else cut)
+    if asked.json:
+        sys.stdout.write(to_json(made))
+    else:
+        print("\n".join(receipt_lines(made)))
+    return 0 if run.state in (RunState.PAUSED, RunState.CANCELLED) else REFUSED
+
+
+def to_json(value: Any) -> str:
+    return bytes(dump(value)).decode() + "\n"

@@ -1,0 +1,79 @@
+"""doctor: is the store sound, is this machine fit, has every run somebody to drive it?"""
+
+import json
+import os
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import apsw
+
+from pullcord.cli.look import nobody
+from pullcord.cli.parser import store_path
+from pullcord.cli.store import Desk, desk
+from pullcord.cli.words import line
+from pullcord.core.states import LIVING, NEEDS_OWNER, RunState
+from pullcord.errors import PullcordError
+from pullcord.journal.process import is_gone
+from pullcord.journal.reading import records_of
+from pullcord.journal.schema import MIGRATIONS
+from pullcord.journal.snapshots import load
+
+_ENOUGH_BYTES = 100 * 1024 * 1024
+
+
+class Finding(NamedTuple):
+    is_fine: bool
+    what: str
+    found: str
+
+
+def carry_out(asked: Any) -> int:
+    findings = list(_examine(asked))
+    if asked.json:
+        print(json.dumps([finding._asdict() for finding in findings]))
+    else:
+        for finding in findings:
+            print(f"{'✓' if finding.is_fine else '!'} {finding.what:<14}{finding.found}")
+    return 0 if all(finding.is_fine for finding in findings) else 1
+
+
+def _examine(asked: Any) -> Iterator[Finding]:
+    version = ".".join(map(str, sys.version_info[:3]))
+    yield Finding(sys.version_info >= (3, 11), "python", version)
+    yield Finding(True, "sqlite", f"{apsw.sqlite_lib_version()} (apsw's own)")
+    path = store_path(asked.store)
+    try:
+        with desk(asked) as here:
+            yield from _examine_store(here, path)
+    except PullcordError as error:
+        yield Finding(False, "store", str(error))
+
+
+def _examine_store(here: Desk, path: str) -> Iterator[Finding]:
+    size = os.stat(path).st_size
+    yield Finding(True, "store", f"{path}, {size / 1e6:.1f} MB, schema {len(MIGRATIONS)}")
+    disk = os.statvfs(os.path.dirname(os.path.abspath(path)))
+    free = disk.f_bavail * disk.f_frsize
+    yield Finding(free > _ENOUGH_BYTES, "disk", f"{free / 1e9:.1f} GB free")
+    heads = here.read(
+        lambda view: view.heads(states=LIVING, thread=None, before=None, limit=10_000)
+    )
+    counts = Counter(head.state for head in heads)
+    said = ", ".join(f"{counts[state]} {state}" for state in RunState if counts[state])
+    yield Finding(True, "living runs", said or "none")
+    for owner in sorted({head.holder.owner for head in heads if is_gone(head.holder.owner)}):
+        held = sum(head.holder.owner == owner for head in heads)
+        yield Finding(True, "died", f"{owner} held {held} runs; the next process takes them over")
+    for head in heads:
+        try:
+            run = here.read(lambda view, head=head: load(view, head))
+            records = here.read(lambda view, run=run: records_of(view, run.id, 0, 1))
+        except PullcordError as error:
+            yield Finding(False, "damaged", str(error))
+            continue
+        if head.state in NEEDS_OWNER and not here.is_driven(head):
+            yield Finding(False, "not driven", f"{run.id}: {nobody(run, records)}")
+        for item, text in run.attention.items():
+            yield Finding(False, "look at", f"{run.id} {item}: {line(text)}")

@@ -1,0 +1,230 @@
+"""run, fork, continue, and resume where nobody drives: an agent from a file, driven right here."""
+
+import asyncio
+import importlib.util
+import inspect
+import json
+import os
+import signal
+import sys
+from contextlib import aclosing, redirect_stdout
+from pathlib import Path
+from typing import Any, Final
+
+from pullcord.cli.control import value_of
+from pullcord.cli.look import Telling
+from pullcord.cli.parser import store_path
+from pullcord.cli.store import desk, whoami
+from pullcord.cli.words import line, plain, state
+from pullcord.core.events import Created, Paused, QuestionAsked, Record, TextEnded
+from pullcord.core.states import TERMINAL, RunState
+from pullcord.core.values import check_id
+from pullcord.errors import InvalidInput
+from pullcord.journal.reading import records_of
+from pullcord.journal.store import LiveText
+from pullcord.runtime.agents import Agent
+from pullcord.runtime.handle import RunHandle
+from pullcord.runtime.runtime import Runtime, new_run_id, open_runtime
+
+FAILED: Final = 1
+REFUSED: Final = 3
+INTERRUPTED: Final = 130
+
+
+def carry_out(asked: Any) -> int:
+    match asked.verb:
+        case "run":
+            return _run(asked)
+        case "fork":
+            return _fork(asked)
+        case _:
+            return _continue(asked)
+
+
+def drive_here(asked: Any) -> int:
+    """Drive a run that nobody drives, if it says where its agent is."""
+    born = _birth(asked)
+    if born.target is None:
+        print(
+            f"No process knows {born.agent}. It is recorded; a process that was opened with "
+            f"agents={{{born.agent!r}: ...}} goes on with it.",
+            file=sys.stderr,
+        )
+        return 0
+    agents, _ = load_agents(born.target, born.cwd)
+    return asyncio.run(_drive(asked, agents, asked.run, None))
+
+
+def _run(asked: Any) -> int:
+    agents, name = load_agents(asked.target, None)
+    run_id = check_id(asked.run_id or new_run_id())
+    target = f"{Path(asked.target.rpartition(':')[0]).resolve()}:{name}"
+
+    async def start(runtime: Runtime) -> RunHandle:
+        return await runtime.start(
+            name,
+            value_of(asked.input),
+            run_id=run_id,
+            thread=asked.thread,
+            by=whoami(asked.by),
+            target=target,
+        )
+
+    return asyncio.run(_drive(asked, agents, run_id, start))
+
+
+def _fork(asked: Any) -> int:
+    born = _birth(asked)
+
+    async def fork(runtime: Runtime) -> RunHandle:
+        return await runtime.fork(
+            asked.run, at=asked.at, instruction=asked.instruction, by=whoami(asked.by)
+        )
+
+    return _next(asked, born, fork)
+
+
+def _continue(asked: Any) -> int:
+    born = _birth(asked)
+    with desk(asked) as here:
+        _, run = here.run(asked.run)
+
+    async def start(runtime: Runtime) -> RunHandle:
+        given = json.loads(bytes(born.input)) if asked.input is None else value_of(asked.input)
+        return await runtime.start(
+            born.agent, given, thread=run.thread, by=whoami(asked.by), target=born.target
+        )
+
+    return _next(asked, born, start)
+
+
+def _next(asked: Any, born: Created, make: Any) -> int:
+    """Record a new run that follows from another; then drive it, unless it is only recorded."""
+
+    async def record() -> str:
+        known = {born.agent: Agent(_nobody)}
+        runtime = open_runtime(store_path(asked.store), agents=known)
+        try:  # never entered: it starts runs and drives none
+            return (await make(runtime)).id
+        finally:
+            await runtime.aclose()
+
+    run_id = asyncio.run(record())
+    print(f"Started {run_id} from {asked.run}.", file=sys.stderr)
+    if asked.detach or born.target is None:
+        print(run_id if not asked.json else json.dumps({"run": run_id}))
+        return 0
+    agents, _ = load_agents(born.target, born.cwd)
+    return asyncio.run(_drive(asked, agents, run_id, None))
+
+
+async def _nobody(_ctx: Any) -> None:
+    """Stands in for an agent that is named here and driven elsewhere."""
+
+
+def _birth(asked: Any) -> Created:
+    with desk(asked) as here:
+        [record] = here.read(lambda view: records_of(view, asked.run, 0, 1))
+    assert isinstance(record.event, Created)
+    return record.event
+
+
+async def _drive(asked: Any, agents: dict[str, Agent], run_id: str, start: Any) -> int:
+    async with open_runtime(store_path(asked.store), agents=agents, only=run_id) as runtime:
+        run = await start(runtime) if start else await runtime.get(run_id)
+        stopped = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, stopped.set)
+        following = asyncio.create_task(_follow(asked, run))
+        stopping = asyncio.create_task(stopped.wait())
+        await asyncio.wait({following, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        stopping.cancel()
+        if following.done():
+            return following.result()
+        following.cancel()
+        print(f"\nGiving {run.id} back.", file=sys.stderr)
+    print(f"It is kept as it is. Go on with: pullcord resume {run.id}", file=sys.stderr)
+    return INTERRUPTED
+
+
+async def _follow(asked: Any, run: RunHandle) -> int:
+    telling = Telling(run.id, as_json=asked.json)
+    out = sys.stdout
+    if not asked.json:
+        print(f"{run.id} started. To stop it: pullcord cancel {run.id}", file=sys.stderr)
+    async with aclosing(run.events()) as events:
+        async for cursor, item in events:
+            is_text = isinstance(item, LiveText) or isinstance(item.event, TextEnded)
+            if asked.json or is_text:
+                telling.tell(cursor, item)
+            else:
+                with redirect_stdout(sys.stderr):
+                    telling.tell(cursor, item)
+            _point_out(asked, run.id, item)
+    out.flush()
+    return await _ended(asked, run)
+
+
+def _point_out(asked: Any, run_id: str, item: Record | LiveText) -> None:
+    """What a person can do about what has just happened."""
+    if asked.json or not isinstance(item, Record):
+        return
+    match item.event:
+        case QuestionAsked(kind="question" | "approval" | "doubt", question=question):
+            print(f"      pullcord answer {run_id} {question} VALUE", file=sys.stderr)
+        case Paused():
+            print(f"      pullcord resume {run_id}", file=sys.stderr)
+        case _:
+            pass
+
+
+async def _ended(asked: Any, run: RunHandle) -> int:
+    ended = await run.reached(*TERMINAL)
+    if ended.state is RunState.COMPLETED:
+        result = await run.result()
+        if not asked.json and result is not None:
+            print(plain(result) if isinstance(result, str) else json.dumps(result))
+        return 0
+    if not asked.json:
+        print(f"{state(ended.state)} {line(ended.error)}".rstrip(), file=sys.stderr)
+    return REFUSED if ended.state is RunState.CANCELLED else FAILED
+
+
+def load_agents(target: str, cwd: str | None) -> tuple[dict[str, Agent], str]:
+    """Return the agents in a file, and which one is meant.
+
+    Every async function whose first parameter is called `ctx` is one, so that they can spawn
+    each other.
+    """
+    where, _, name = target.rpartition(":")
+    path = Path(cwd or ".", where).resolve()
+    if not where or not name or not path.is_file():
+        raise InvalidInput(
+            f"{target!r} does not name an agent: it takes a file and a function in it, and "
+            f"{path} is not a file. Nothing was started. For example: pullcord run report.py:churn"
+        )
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module
+    sys.path.insert(0, str(path.parent))
+    spec.loader.exec_module(module)
+    agents = {key: found for key, value in vars(module).items() if (found := _agent(value))}
+    if name not in agents:
+        known = ", ".join(agents) or "none"
+        raise InvalidInput(
+            f"There is no agent {name} in {os.path.relpath(path)}; it has: {known}. Nothing was "
+            "started. An agent is an async function whose first parameter is called ctx."
+        )
+    return agents, name
+
+
+def _agent(value: Any) -> Agent | None:
+    if isinstance(value, Agent):
+        return value
+    if inspect.iscoroutinefunction(value):
+        first = next(iter(inspect.signature(value).parameters), "")
+        return Agent(value) if first == "ctx" else None
+    return None

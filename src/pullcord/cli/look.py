@@ -1,0 +1,299 @@
+"""ps, show, watch, receipt: look at runs and change nothing."""
+
+import json
+import sys
+import time
+from typing import Any
+
+import msgspec
+
+from pullcord.cli.control import to_json
+from pullcord.cli.store import Desk, desk
+from pullcord.cli.words import (
+    SIGN,
+    clock,
+    coloured,
+    diff,
+    line,
+    offers,
+    plain,
+    plan_lines,
+    receipt_lines,
+    state,
+    step_lines,
+    times,
+    why,
+)
+from pullcord.core.events import (
+    TAGS,
+    Asked,
+    Completed,
+    Created,
+    Failed,
+    ItemRewritten,
+    ItemStarted,
+    QuestionAsked,
+    Record,
+    Redirected,
+    StepFailed,
+    StepFinished,
+    StepStarted,
+    TextEnded,
+)
+from pullcord.core.receipts import receipt
+from pullcord.core.run import Run
+from pullcord.core.states import LIVING, NEEDS_OWNER, TABLE, TERMINAL, RunState
+from pullcord.core.values import load as value_of
+from pullcord.core.withhold import withheld
+from pullcord.errors import InvalidInput
+from pullcord.journal.reading import START, Cursor, existing, records_of, stream
+from pullcord.journal.snapshots import load
+from pullcord.journal.store import Head, LiveText, View
+
+
+def carry_out(asked: Any) -> int:
+    with desk(asked) as here:
+        match asked.verb:
+            case "ps":
+                return _ps(asked, here)
+            case "show":
+                return _show(asked, here)
+            case "receipt":
+                return _receipt(asked, here)
+            case _:
+                return _watch(asked, here)
+
+
+def _ps(asked: Any, here: Desk) -> int:
+    states = RunState if asked.all else LIVING
+
+    def look(view: View) -> list[tuple[Head, Run]]:
+        heads = view.heads(states=states, thread=None, before=None, limit=asked.limit)
+        return [(head, load(view, head)) for head in heads]
+
+    found = here.read(look)
+    now = here.clock.wall_ms()
+    if asked.json:
+        rows = [_as_row(here, head, run, now) for head, run in found]
+        print(json.dumps(rows))
+        return 0
+    if not found:
+        print("No runs." if asked.all else "No runs that have not ended (pullcord ps --all).")
+    for head, run in found:
+        needs = "" if _is_cared_for(here, head) else "  nobody drives it"
+        name = TABLE[run.state].label
+        print(
+            f"{coloured(SIGN[run.state], '1')} {name:<11}{run.id:<14}{run.agent:<18}"
+            f"{clock(run.times_at(now).working_ms):>8}{needs}{why(run)}"
+        )
+    return 0
+
+
+def _as_row(here: Desk, head: Head, run: Run, now_ms: int) -> dict[str, Any]:
+    spent = run.times_at(now_ms)
+    return {
+        "run": run.id,
+        "agent": run.agent,
+        "thread": run.thread,
+        "parent": run.parent,
+        "state": run.state,
+        "seq": run.seq,
+        "driven": here.is_driven(head),
+        "working_ms": spent.working_ms,
+        "waiting_ms": spent.waiting_ms,
+        "paused_ms": spent.paused_ms,
+        "created_at_ms": run.created_at_ms,
+    }
+
+
+def _is_cared_for(here: Desk, head: Head) -> bool:
+    return head.state not in NEEDS_OWNER or here.is_driven(head)
+
+
+def _show(asked: Any, here: Desk) -> int:
+    head, run = here.run(asked.run)
+    records = here.read(lambda view: records_of(view, asked.run))
+    now = here.clock.wall_ms()
+    if asked.json:
+        shown = _as_row(here, head, run, now) | {
+            "says": TABLE[run.state].says,
+            "run_state": msgspec.to_builtins(run, str_keys=True),
+        }
+        if asked.records:
+            shown["records"] = [msgspec.to_builtins(_visible(run, r)) for r in records]
+        sys.stdout.write(to_json(shown))
+        return 0
+    print(f"{state(run.state)}{why(run)}   {run.id} · {run.agent} · thread {run.thread}")
+    print(f"{TABLE[run.state].says}   {times(run.times_at(now))}")
+    if not _is_cared_for(here, head):
+        print(nobody(run, records))
+    _section("plan", list(plan_lines(run)))
+    _section("steps", list(step_lines(run)))
+    _section("questions", _questions(run))
+    _section(
+        "instructions",
+        [f"  {n:>4} {told.status:<10}“{line(told.text)}”" for n, told in run.instructions.items()],
+    )
+    _section(
+        "children",
+        [f"  {name} · {child.state or 'living'}" for name, child in run.children.items()],
+    )
+    _section("look at", [f"  {item}: {line(text)}" for item, text in run.attention.items()])
+    if asked.records:
+        _section("journal", [f"  {_told(_visible(run, record))}" for record in records])
+    _section("now", [f"  {command}" for command in offers(run)])
+    return 0
+
+
+def nobody(run: Run, records: list[Record]) -> str:
+    """Say that no process drives a run, and how to have one do it."""
+    born = records[0].event
+    if isinstance(born, Created) and born.target:
+        return f"No process drives it. Drive it here: pullcord resume {run.id}"
+    return (
+        f"No process knows {run.agent}. Start one with "
+        f"pullcord.open(STORE, agents={{{run.agent!r}: ...}})."
+    )
+
+
+def _section(title: str, lines: list[str]) -> None:
+    if lines:
+        print(f"\n{coloured(title, '1')}")
+        print("\n".join(lines))
+
+
+def _questions(run: Run) -> list[str]:
+    lines: list[str] = []
+    for name in run.open_questions():
+        known = run.questions[name]
+        lines.append(f"  ? {line(known.text, 200)}")
+        if known.kind != "timer":
+            lines.append(f"      pullcord answer {run.id} {name} VALUE")
+    return lines
+
+
+def _receipt(asked: Any, here: Desk) -> int:
+    _, run = here.run(asked.run)
+    records = here.read(lambda view: records_of(view, asked.run))
+    cut = {r.event.part: r.event.text for r in records if isinstance(r.event, TextEnded)}
+    hide = run.cancel is not None and run.cancel.quarantine
+    made = receipt(run, None if hide else cut)
+    if asked.json:
+        sys.stdout.write(to_json(made))
+    else:
+        print("\n".join(receipt_lines(made)))
+    return 0
+
+
+def _watch(asked: Any, here: Desk) -> int:
+    after = _cursor(asked.after)
+    _, run = here.run(asked.run)
+    telling = Telling(run.id, as_json=asked.json)
+    listener = here.store.listen()
+    try:
+        while True:
+            for after, item in here.read(lambda view, at=after: stream(view, asked.run, at)):
+                telling.tell(after, _visible(run, item) if isinstance(item, Record) else item)
+                if isinstance(item, Record) and TAGS[type(item.event)] in TERMINAL:
+                    return 0
+            sys.stdout.flush()
+            listener.wait(5.0)
+            run = here.read(lambda view: load(view, existing(view, asked.run)))
+    finally:
+        listener.close()
+
+
+def _cursor(text: str) -> Cursor:
+    seq, _, pos = text.partition(".")
+    try:
+        return Cursor(int(seq), int(pos or 0)) if text else START
+    except ValueError:
+        raise InvalidInput(
+            f"{text!r} is not a place in a run: it looks like 12 or 12.3. Nothing was shown."
+        ) from None
+
+
+def _visible(run: Run, record: Record) -> Record:
+    if run.cancel and run.cancel.quarantine:
+        return msgspec.structs.replace(record, event=withheld(record.event))
+    return record
+
+
+class Telling:
+    """A run, told line by line as it happens."""
+
+    def __init__(self, run_id: str, *, as_json: bool = False) -> None:
+        self._run_id = run_id
+        self._as_json = as_json
+        self._live: set[str] = set()  # parts whose text was told as it came
+        self._is_midline = False
+
+    def tell(self, cursor: Cursor, item: Record | LiveText) -> None:
+        if self._as_json:
+            shown: dict[str, Any] = {"id": str(cursor), "run": self._run_id}
+            if isinstance(item, Record):
+                shown |= {"seq": item.seq, "at_ms": item.at_ms}
+                shown |= {"event": msgspec.to_builtins(item.event)}
+            else:
+                shown |= {"part": item.part, "offset": item.offset, "text": item.text}
+            return print(json.dumps(shown), flush=True)
+        if isinstance(item, LiveText):
+            self._live.add(item.part)
+            self._is_midline = True
+            print(plain(item.text), end="", flush=True)
+        elif isinstance(item.event, TextEnded):
+            self._text_ended(item.event)
+        else:
+            self._end_line()
+            print(_told(item), flush=True)
+        return None
+
+    def _text_ended(self, event: TextEnded) -> None:
+        if event.part not in self._live:
+            print(plain(event.text), end="")
+        self._is_midline = True
+        if not event.complete:
+            print(coloured(" ■ cut here", "2"), end="")
+        self._end_line()
+
+    def _end_line(self) -> None:
+        if self._is_midline:
+            print(flush=True)
+        self._is_midline = False
+
+
+def _told(record: Record) -> str:
+    """One record in one line."""
+    event = record.event
+    when = time.strftime("%H:%M:%S", time.localtime(record.at_ms / 1000))
+    return f"{coloured(f'{record.seq:>4} {when}', '2')}  {_words(event)}"
+
+
+def _words(event: Any) -> str:
+    name = TAGS[type(event)].replace("_", " ")
+    match event:
+        case ItemRewritten():
+            return f"{name}\n{diff(event.before, event.after)}"
+        case StepStarted():
+            return f"● {line(event.name)}" + (
+                f" (attempt {event.attempt})" if event.attempt > 1 else ""
+            )
+        case StepFinished():
+            return f"✓ {line(json.dumps(value_of(event.result)), 60)}"
+        case StepFailed() | Failed():
+            return f"✕ {name}: {line(event.error)}"
+        case ItemStarted():
+            return f"▸ {line(event.text)}"
+        case QuestionAsked():
+            return f"? {line(event.text, 200)} [{event.question}]"
+        case Redirected():
+            return f"↪ {plain(event.by)}: “{line(event.instruction)}”"
+        case Completed():
+            return f"✓ completed {line(json.dumps(value_of(event.result)), 60)}"
+        case TextEnded():
+            return f"“{line(event.text)}”" + ("" if event.complete else " ■ cut here")
+        case Asked():
+            reason = f" “{line(event.reason)}”" if event.reason else ""
+            return f"{name} by {plain(event.by)}{reason}"
+        case _:
+            return name

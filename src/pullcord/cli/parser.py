@@ -1,0 +1,203 @@
+"""Every command's words: what it does to the run, what is guaranteed, an example, exit codes."""
+
+import argparse
+import os
+from typing import Final, NamedTuple
+
+STATUS: Final = (
+    "Exit status: 0 done or already so · 1 the store or the run failed · 2 wrong usage · "
+    "3 refused in this state\n             4 timed out · 130 interrupted, the run can be resumed"
+)
+
+
+class Verb(NamedTuple):
+    module: str  # in pullcord.cli; loaded only if this verb is used
+    summary: str
+    text: str
+    examples: tuple[str, ...]
+
+
+VERBS: Final[dict[str, Verb]] = {
+    "run": Verb(
+        "drive",
+        "Start an agent and drive it here.",
+        "FILE.py:NAME names an async function that takes a context. INPUT is JSON, or else text;\n"
+        "- reads it from standard input. What the agent says goes to standard output, the rest\n"
+        "to standard error. Ctrl-C gives the run back unharmed and says how to go on.",
+        ('pullcord run report.py:churn \'{"month": "May"}\'', "pullcord run report.py:churn"),
+    ),
+    "ps": Verb(
+        "look",
+        "List runs, the newest first.",
+        "Without --all only those that have not ended.",
+        ("pullcord ps", "pullcord ps --all --json"),
+    ),
+    "show": Verb(
+        "look",
+        "Show RUN: its state, plan, steps, questions, and what can be done now.",
+        "With --records also its journal, one line per record.",
+        ("pullcord show 7f3a", "pullcord show 7f3a --records"),
+    ),
+    "watch": Verb(
+        "look",
+        "Follow RUN until it ends.",
+        "First what has happened, then what happens. Closing it stops nothing. --after goes on\n"
+        "from a place that an earlier watch printed with --json.",
+        ("pullcord watch 7f3a", "pullcord watch 7f3a --json --after 12"),
+    ),
+    "pause": Verb(
+        "control",
+        "Stop RUN at its next checkpoint and keep everything it has done.",
+        "Steps already begun are finished and recorded; no new step begins. Returns when the\n"
+        "request is safely in the journal; with --wait, when nothing is in flight. --now does not\n"
+        "wait for steps that may be begun again. Pausing a paused run does nothing and succeeds.",
+        ('pullcord pause 7f3a --reason "wrong repository" --wait',),
+    ),
+    "resume": Verb(
+        "control",
+        "Go on with RUN from where it stopped, context kept.",
+        "INSTRUCTION is something new to know, as with redirect. If no living process drives the\n"
+        "run it is driven right here, provided that it was started with `pullcord run`; --detach\n"
+        "only records it.",
+        ("pullcord resume 7f3a", 'pullcord resume 7f3a "summarise and stop"'),
+    ),
+    "redirect": Verb(
+        "control",
+        "Give RUN new information: it rewrites what comes next.",
+        "If the run has a plan, its next item that has not begun is rewritten, shown as a diff.\n"
+        "Otherwise the agent is handed the instruction the next time it asks. Delivered once, or\n"
+        "returned; never lost.",
+        ('pullcord redirect 7f3a "score EU customers only"',),
+    ),
+    "cancel": Verb(
+        "control",
+        "Stop RUN for good and keep what it has done.",
+        "From the record of the request on nothing starts, ever. What is under way is stopped;\n"
+        "finished work and partial text stay in the thread. With --wait, prints the receipt when\n"
+        "the cancel is in effect. A second cancel with --now does not wait for the polite way.",
+        ('pullcord cancel 7f3a --reason "too expensive" --wait',),
+    ),
+    "answer": Verb(
+        "control",
+        "Answer an open question of RUN.",
+        "VALUE is JSON, or else text. Of several answers the first counts. A step in doubt is\n"
+        "answered with happened, run or skip.",
+        ("pullcord answer 7f3a go-ade2 yes", "pullcord answer 7f3a doubt-charge-1f-1 happened"),
+    ),
+    "settle": Verb(
+        "control",
+        "Say that an attention item of RUN is dealt with.",
+        "Possible also after the run has ended.",
+        ("pullcord settle 7f3a charge-1f2e",),
+    ),
+    "receipt": Verb(
+        "look",
+        "Show what RUN has left behind: done, in doubt, not attempted, partial text, cost.",
+        "Before its end it is the receipt so far.",
+        ("pullcord receipt 7f3a",),
+    ),
+    "fork": Verb(
+        "drive",
+        "Start a new run that goes on from what RUN has done.",
+        "Steps that RUN had finished up to record --at (default: all) are not carried out again.\n"
+        "RUN itself is not touched. Also the way to try a failed run again.",
+        ("pullcord fork 7f3a", 'pullcord fork 7f3a --at 12 --instruction "use v2"'),
+    ),
+    "continue": Verb(
+        "drive",
+        "Start the next run on the thread of RUN.",
+        "The same agent, with what RUN has said and done as its context. INPUT defaults to the\n"
+        "input of RUN.",
+        ("pullcord continue 7f3a", 'pullcord continue 7f3a "now for June"'),
+    ),
+    "doctor": Verb(
+        "doctor",
+        "Check the store, this machine, and whether every run has somebody to drive it.",
+        "Changes nothing. Exit status 1 if something needs attention.",
+        ("pullcord doctor",),
+    ),
+    "tour": Verb(
+        "tour",
+        "See it: a report is paused, redirected, resumed and cancelled, in twenty seconds.",
+        "Uses a store of its own that is thrown away.",
+        ("pullcord tour",),
+    ),
+}
+
+
+def parse(argv: list[str]) -> argparse.Namespace:
+    """Return the parsed command line. Exits with 2 and the right help if it makes no sense."""
+    parser = argparse.ArgumentParser(
+        prog="pullcord",
+        description="The cord that stops an AI agent: pause, redirect, resume, cancel.",
+        epilog=STATUS,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    verbs = parser.add_subparsers(dest="verb", metavar="COMMAND", required=True)
+    # Only the command that is used is described in full: argparse is not cheap.
+    used = argv[0] if argv and argv[0] in VERBS else None
+    for name, verb in VERBS.items():
+        if used in (None, name):
+            examples = "\n".join(f"  {example}" for example in verb.examples)
+            described = verbs.add_parser(
+                name,
+                help=verb.summary,
+                description=f"{verb.summary}\n\n{verb.text}",
+                epilog=f"Examples:\n{examples}\n\n{STATUS}",
+                formatter_class=argparse.RawDescriptionHelpFormatter,
+            )
+            _describe(described, name)
+    return parser.parse_args(argv)
+
+
+def _describe(parser: argparse.ArgumentParser, name: str) -> None:
+    add = parser.add_argument
+    if name == "run":
+        add("target", metavar="FILE.py:NAME")
+        add("input", metavar="INPUT", nargs="?", default="null")
+        add("--thread", help="the conversation it belongs to")
+        add("--run-id", help="its id; made up if not given")
+    elif name == "ps":
+        add("--all", action="store_true", help="also those that have ended")
+        add("--limit", type=int, default=50)
+    elif name not in ("doctor", "tour"):
+        add("run", metavar="RUN")
+    if name == "show":
+        add("--records", action="store_true", help="also the journal")
+    if name == "watch":
+        add("--after", default="0", help="the place to go on from")
+    if name in ("resume", "redirect"):
+        add("instruction", metavar="INSTRUCTION", nargs="?" if name == "resume" else None)
+    if name == "answer":
+        add("question", metavar="QUESTION")
+        add("value", metavar="VALUE")
+    if name == "settle":
+        add("item", metavar="ITEM")
+    if name == "fork":
+        add("--at", type=int, help="the last record that counts")
+        add("--instruction", help="something new to know")
+    if name == "continue":
+        add("input", metavar="INPUT", nargs="?")
+    if name in ("resume", "fork", "continue"):
+        add("--detach", action="store_true", help="only record it, drive nothing here")
+    if name in ("pause", "cancel"):
+        add("--now", action="store_true", help="do not wait for what is under way")
+        add("--wait", action="store_true", help="return when it is in effect")
+        add("--timeout-s", type=float, help="with --wait: give up after this long")
+    if name == "cancel":
+        add("--discard-partial", action="store_true", help="keep partial text out of the thread")
+        add("--quarantine", action="store_true", help="keep all of it only as evidence")
+    if VERBS[name].module == "control":
+        add("--reason", default="", help="shown to whoever looks at the run later")
+        add("--key", help="the same key gets the same answer, however often it is sent")
+    if VERBS[name].module == "control" or name in ("run", "fork", "continue"):
+        add("--by", default=None, help="who asks (default: you)")
+    if name == "tour":
+        add("--pace", type=float, default=1.0, help="0.1 plays it ten times as fast")
+    else:
+        add("--store", default=None, help="the store (default: $PULLCORD_STORE or pullcord.db)")
+        add("--json", action="store_true", help="print JSON")
+
+
+def store_path(given: str | None) -> str:
+    return given or os.environ.get("PULLCORD_STORE") or "pullcord.db"

@@ -1,0 +1,90 @@
+"""The store as a command uses it: opened, read or commanded once, closed. No event loop."""
+
+import os
+import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+from pullcord.cli.parser import store_path
+from pullcord.core.commands import Command, check_command
+from pullcord.core.decide import Ack
+from pullcord.core.run import Run
+from pullcord.errors import StoreRefused
+from pullcord.journal.clock import SystemClock
+from pullcord.journal.ledger import Ledger, is_held
+from pullcord.journal.process import is_gone
+from pullcord.journal.reading import existing
+from pullcord.journal.snapshots import load
+from pullcord.journal.sqlite import SqliteStore
+from pullcord.journal.store import Head, View
+
+T = TypeVar("T")
+
+
+class Desk:
+    """One store, for one command."""
+
+    def __init__(self, store: SqliteStore) -> None:
+        self.store = store
+        self.clock = SystemClock()
+        self._ledger = Ledger(self.clock)
+
+    def command(self, run_id: str, command: Command) -> Ack:
+        check_command(command)
+        ack = self.store.write(lambda tx: self._ledger.command(tx, run_id, command))
+        self.store.poke()
+        return ack
+
+    def read(self, look: Callable[[View], T]) -> T:
+        return self.store.read(look)
+
+    def run(self, run_id: str) -> tuple[Head, Run]:
+        def look(view: View) -> tuple[Head, Run]:
+            head = existing(view, run_id)
+            return head, load(view, head)
+
+        return self.read(look)
+
+    def is_driven(self, head: Head) -> bool:
+        """Whether a living process holds it."""
+        return is_held(head, self.clock.boot_time()) and not is_gone(head.holder.owner)
+
+    def wait(self, holds: Callable[[], T | None], timeout_s: float | None) -> T | None:
+        """Return what `holds` returns as soon as it is something. None: the time is over."""
+        until = None if timeout_s is None else time.monotonic() + timeout_s
+        listener = self.store.listen()
+        try:
+            while True:
+                if (found := holds()) is not None:
+                    return found
+                left = 5.0 if until is None else min(until - time.monotonic(), 5.0)
+                if left <= 0:
+                    return None
+                listener.wait(left)
+        finally:
+            listener.close()
+
+
+@contextmanager
+def desk(asked: Any) -> Generator[Desk]:
+    """Open the store that is meant. One that is not there is not made."""
+    path = store_path(asked.store)
+    if not os.path.exists(path):
+        raise StoreRefused(
+            path,
+            why="there is no such file",
+            instead="Name the store with --store or PULLCORD_STORE, or start a run: "
+            "pullcord run FILE.py:NAME",
+        )
+    store = SqliteStore(path)
+    try:
+        yield Desk(store)
+    finally:
+        store.close()
+
+
+def whoami(given: str | None) -> str:
+    return (
+        given or os.environ.get("PULLCORD_USER") or os.environ.get("USER") or f"uid-{os.getuid()}"
+    )

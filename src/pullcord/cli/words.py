@@ -1,0 +1,148 @@
+"""How a run is put into words in a terminal. The same signs and words as on every surface."""
+
+import os
+import re
+import sys
+from collections.abc import Iterator
+from typing import Final
+
+from pullcord.core.receipts import Receipt
+from pullcord.core.run import Run, Times
+from pullcord.core.states import OFFERED, TABLE, RunState
+
+SIGN: Final = {
+    RunState.QUEUED: "○",
+    RunState.RUNNING: "●",
+    RunState.PAUSING: "◐",
+    RunState.PAUSED: "‖",
+    RunState.WAITING: "?",
+    RunState.CANCELLING: "◌",
+    RunState.CANCELLED: "■",
+    RunState.COMPLETED: "✓",
+    RunState.FAILED: "✕",
+}
+_COLOUR: Final = {
+    RunState.RUNNING: "34",
+    RunState.PAUSING: "33",
+    RunState.PAUSED: "33",
+    RunState.WAITING: "35",
+    RunState.FAILED: "31",
+    RunState.COMPLETED: "32",
+}
+_STEP_SIGN: Final = {
+    "started": "●",
+    "finished": "✓",
+    "failed": "✕",
+    "interrupted": "■",
+    "in_doubt": "?",
+}
+_CONTROL: Final = re.compile(
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2066-\u2069]"
+)
+
+
+def plain(text: str) -> str:
+    """Text that an agent made, fit for a terminal: nothing in it can move the cursor."""
+    return _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
+
+
+def line(text: str, limit: int = 100) -> str:
+    """The same on one line, and not too long."""
+    flat = " ".join(plain(text).split())
+    return flat if len(flat) <= limit else flat[: limit - 1] + "…"
+
+
+def coloured(text: str, code: str) -> str:
+    is_plain = "NO_COLOR" in os.environ or not sys.stdout.isatty()
+    return text if is_plain else f"\033[{code}m{text}\033[0m"
+
+
+def state(of: RunState) -> str:
+    label = f"{SIGN[of]} {TABLE[of].label}"
+    return coloured(label, _COLOUR[of]) if of in _COLOUR else label
+
+
+def clock(ms: int) -> str:
+    seconds = max(ms, 0) // 1000
+    hours, minutes = divmod(seconds // 60, 60)
+    return f"{hours}:{minutes:02}:{seconds % 60:02}" if hours else f"{minutes:02}:{seconds % 60:02}"
+
+
+def times(spent: Times) -> str:
+    parts = [f"{clock(spent.working_ms)} working"]
+    parts += [f"{clock(spent.waiting_ms)} waiting"] if spent.waiting_ms >= 1000 else []
+    parts += [f"{clock(spent.paused_ms)} paused"] if spent.paused_ms >= 1000 else []
+    return " · ".join(parts)
+
+
+def why(run: Run) -> str:
+    """Who stopped it and why, if somebody did."""
+    stop = run.cancel or run.pause
+    if stop is None:
+        return f" · {line(run.error)}" if run.error else ""
+    return f" by {plain(stop.by)}" + (f" · “{line(stop.reason)}”" if stop.reason else "")
+
+
+def offers(run: Run) -> list[str]:
+    """The commands that make sense now."""
+    shown = [
+        verb for verb in ("pause", "resume", "redirect", "cancel") if verb in OFFERED[run.state]
+    ]
+    if run.ended:
+        shown = ["receipt", "fork", "continue"]
+    words = {"redirect": f"pullcord redirect {run.id} TEXT"}
+    return [words.get(verb, f"pullcord {verb} {run.id}") for verb in shown]
+
+
+def diff(before: str, after: str) -> str:
+    """What a redirect has changed."""
+    return (
+        f"{coloured(f'- next  {line(before)}', '31')}\n{coloured(f'+ next  {line(after)}', '32')}"
+    )
+
+
+def plan_lines(run: Run) -> Iterator[str]:
+    for plan in run.plans.values():
+        for number, item in enumerate(plan.items, start=1):
+            begun = number <= plan.started
+            is_current = number == plan.started and not plan.ended
+            sign = SIGN[run.state] if is_current else "✓" if begun else "○"
+            yield f"  {sign} {number} {line(item.title)}"
+            if item.id in plan.rewritten:
+                yield f"      ↪ {line(plan.rewritten[item.id])}"
+
+
+def step_lines(run: Run) -> Iterator[str]:
+    for known in run.steps.values():
+        seq = known.decided_seq or known.started_seq
+        note = f" · attempt {known.attempt}" if known.attempt > 1 else ""
+        note += f" · {known.settled} (a person's word)" if known.settled else ""
+        note += " · it did happen, later" if known.late_seq else ""
+        yield f"  {seq:>4} {_STEP_SIGN[known.status]} {line(known.name, 60)}{note}"
+
+
+def receipt_lines(made: Receipt) -> Iterator[str]:
+    who = f" by {plain(made.by)}" if made.by else ""
+    reason = f" · “{line(made.reason)}”" if made.reason else ""
+    yield f"{state(made.state)}{who}{reason}"
+    for heading in ("done", "undone", "could_not_undo", "in_doubt", "failed", "interrupted"):
+        names: tuple[str, ...] = getattr(made, heading)
+        if names or heading == "done":
+            said = ", ".join(line(name, 60) for name in names) or "nothing"
+            yield f"  {heading.replace('_', ' '):<15}{said}"
+    if made.not_attempted:
+        yield f"  {'not attempted':<15}{', '.join(line(name, 60) for name in made.not_attempted)}"
+    for text in made.partial_text:
+        yield f"  {'partial text':<15}“{line(text, 70)}”"
+    for text in made.attention:
+        yield f"  {'look at':<15}{line(text)}"
+    for child in made.detached:
+        yield f"  {'lives on':<15}{child} (detached)"
+    yield f"  {'time':<15}{times(made.times)}"
+    if made.cost.usd_micros or made.cost.unknown_calls:
+        unknown = f" and {made.cost.unknown_calls} calls of unknown price"
+        spent = f"${made.cost.usd_micros / 1e6:.2f}"
+        yield f"  {'cost':<15}{spent}{unknown if made.cost.unknown_calls else ''}"
+    if made.effect_at_ms:
+        took = made.effect_at_ms - made.asked_at_ms
+        yield f"  {'in effect':<15}{took} ms after it was asked ({made.rung or 'at rest'})"

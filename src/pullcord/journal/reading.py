@@ -1,0 +1,74 @@
+"""Reading one run from a consistent look at the store, with or without an event loop."""
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple, TypeAlias
+
+from pullcord.core.events import Record
+from pullcord.core.states import RunState
+from pullcord.core.values import check_id
+from pullcord.errors import RunNotFound
+from pullcord.journal.chain import GENESIS, opened
+from pullcord.journal.snapshots import load
+from pullcord.journal.store import Head, LiveText, View
+
+ALL: Final = 2**62
+
+
+class Cursor(NamedTuple):
+    """A place in a run's stream: after record `seq` and live text `pos`. Prints as an event id."""
+
+    seq: int = 0
+    pos: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.seq}.{self.pos}" if self.pos else str(self.seq)
+
+
+START: Final = Cursor()
+Item: TypeAlias = tuple[Cursor, Record | LiveText]
+
+
+def existing(view: View, run_id: str) -> Head:
+    if head := view.head(check_id(run_id)):
+        return head
+    raise RunNotFound(run_id)
+
+
+def records_of(view: View, run_id: str, after_seq: int = 0, limit: int = ALL) -> list[Record]:
+    """The run's records after `after_seq`, each checked against the one before."""
+    existing(view, run_id)
+    before = GENESIS
+    if after_seq > 0:
+        last = view.rows(run_id, after_seq=after_seq - 1, limit=1)
+        if not last:
+            return []
+        before = last[0].hash
+    rows = view.rows(run_id, after_seq=max(after_seq, 0), limit=limit)
+    return list(opened(run_id, rows, seq=max(after_seq, 0), before=before))
+
+
+def stream(view: View, run_id: str, after: Cursor) -> Sequence[Item]:
+    """Records and live text after a place, merged in the order they happened."""
+    records = records_of(view, run_id, after.seq)
+    texts = _shown(view, run_id, view.live(run_id, after_pos=after.pos))
+    merged: list[Item] = []
+    seq, pos = after
+    for item in sorted(
+        [*records, *texts],
+        key=lambda i: (i.seq, 0, 0) if isinstance(i, Record) else (i.after_seq, 1, i.pos),
+    ):
+        if isinstance(item, Record):
+            seq = item.seq
+        else:
+            pos = item.pos
+        merged.append((Cursor(seq, pos), item))
+    return merged
+
+
+def _shown(view: View, run_id: str, texts: list[LiveText]) -> list[LiveText]:
+    """Without what came after a pause was asked for: that is shown when the run goes on."""
+    head = existing(view, run_id)
+    if not texts or head.state not in (RunState.PAUSING, RunState.PAUSED):
+        return texts
+    pause = load(view, head).pause
+    return [text for text in texts if pause is None or text.after_seq < pause.seq]
