@@ -11,7 +11,7 @@ from pullcord.core.commands import Answer, Cancel, Command, Pause, Redirect, Res
 from pullcord.core.decide import Ack
 from pullcord.core.events import ItemRewritten, TextEnded
 from pullcord.core.receipts import receipt
-from pullcord.core.states import TERMINAL, RunState
+from pullcord.core.states import NEEDS_OWNER, TERMINAL, RunState
 from pullcord.core.values import dump
 from pullcord.journal.reading import records_of
 
@@ -37,10 +37,10 @@ def carry_out(asked: Any) -> int:
             return _refused(asked, ack)
         if getattr(asked, "wait", False):
             return _wait(asked, here)
-        _say(asked, here, ack)
         head, run = here.run(asked.run)
-        goes_on = asked.verb == "resume" and run.state is RunState.QUEUED
-        drive_here = goes_on and not asked.detach and not here.is_driven(head)
+        wants = asked.verb == "resume" and not asked.detach
+        drive_here = wants and run.state in NEEDS_OWNER and not here.is_driven(head)
+        _say(asked, here, ack, drive_here=drive_here)
     if drive_here:
         drive: Any = import_module("pullcord.cli.drive")
         return drive.drive_here(asked)
@@ -99,10 +99,12 @@ def _print_ack(asked: Any, ack: Ack) -> None:
     print(json.dumps(said))
 
 
-def _say(asked: Any, here: Desk, ack: Ack) -> None:
+def _say(asked: Any, here: Desk, ack: Ack, *, drive_here: bool) -> None:
     if asked.json:
         return _print_ack(asked, ack)
     if ack.verdict == "already":
+        if drive_here:
+            return None  # nobody was driving it: what follows tells what becomes of it
         return print(f"{asked.run} is {ack.state} already (record {ack.seq}). Nothing was changed.")
     if getattr(asked, "instruction", None):
         _say_instruction(asked, here, ack)

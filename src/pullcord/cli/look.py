@@ -41,7 +41,7 @@ from pullcord.core.events import (
     TextEnded,
 )
 from pullcord.core.receipts import receipt
-from pullcord.core.run import Run
+from pullcord.core.run import Run, Times
 from pullcord.core.states import LIVING, NEEDS_OWNER, TABLE, TERMINAL, RunState
 from pullcord.core.values import load as value_of
 from pullcord.core.withhold import withheld
@@ -84,13 +84,13 @@ def _ps(asked: Any, here: Desk) -> int:
         name = TABLE[run.state].label
         print(
             f"{coloured(SIGN[run.state], '1')} {name:<11}{run.id:<14}{run.agent:<18}"
-            f"{clock(run.times_at(now).working_ms):>8}{needs}{why(run)}"
+            f"{clock(_times(here, head, run, now).working_ms):>8}{needs}{why(run)}"
         )
     return 0
 
 
 def _as_row(here: Desk, head: Head, run: Run, now_ms: int) -> dict[str, Any]:
-    spent = run.times_at(now_ms)
+    spent = _times(here, head, run, now_ms)
     return {
         "run": run.id,
         "agent": run.agent,
@@ -104,6 +104,11 @@ def _as_row(here: Desk, head: Head, run: Run, now_ms: int) -> dict[str, Any]:
         "paused_ms": spent.paused_ms,
         "created_at_ms": run.created_at_ms,
     }
+
+
+def _times(here: Desk, head: Head, run: Run, now_ms: int) -> Times:
+    """Where the time went. The clock of a run whose process died stopped with its last record."""
+    return run.times_at(now_ms if _is_cared_for(here, head) else run.at_ms)
 
 
 def _is_cared_for(here: Desk, head: Head) -> bool:
@@ -124,7 +129,7 @@ def _show(asked: Any, here: Desk) -> int:
         sys.stdout.write(to_json(shown))
         return 0
     print(f"{state(run.state)}{why(run)}   {run.id} · {run.agent} · thread {run.thread}")
-    print(f"{TABLE[run.state].says}   {times(run.times_at(now))}")
+    print(f"{TABLE[run.state].says}   {times(_times(here, head, run, now))}")
     if not _is_cared_for(here, head):
         print(nobody(run, records))
     _section("plan", list(plan_lines(run)))

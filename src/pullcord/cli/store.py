@@ -1,6 +1,7 @@
 """The store as a command uses it: opened, read or commanded once, closed. No event loop."""
 
 import os
+import pwd
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
@@ -10,7 +11,7 @@ from pullcord.cli.parser import store_path
 from pullcord.core.commands import Command, check_command
 from pullcord.core.decide import Ack
 from pullcord.core.run import Run
-from pullcord.errors import StoreRefused
+from pullcord.errors import InvalidInput
 from pullcord.journal.clock import SystemClock
 from pullcord.journal.ledger import Ledger, is_held
 from pullcord.journal.process import is_gone
@@ -71,11 +72,9 @@ def desk(asked: Any) -> Generator[Desk]:
     """Open the store that is meant. One that is not there is not made."""
     path = store_path(asked.store)
     if not os.path.exists(path):
-        raise StoreRefused(
-            path,
-            why="there is no such file",
-            instead="Name the store with --store or PULLCORD_STORE, or start a run: "
-            "pullcord run FILE.py:NAME",
+        raise InvalidInput(
+            f"There is no store at {path}. Nothing was changed. Name the one that is meant with "
+            "--store or PULLCORD_STORE, or start a first run: pullcord run FILE.py:NAME"
         )
     store = SqliteStore(path)
     try:
@@ -85,6 +84,10 @@ def desk(asked: Any) -> Generator[Desk]:
 
 
 def whoami(given: str | None) -> str:
-    return (
-        given or os.environ.get("PULLCORD_USER") or os.environ.get("USER") or f"uid-{os.getuid()}"
-    )
+    """The name to sign with: given, from the environment, or the account's."""
+    if known := given or os.environ.get("PULLCORD_USER") or os.environ.get("USER"):
+        return known
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:  # an account without a name, as in many containers
+        return f"uid-{os.getuid()}"
