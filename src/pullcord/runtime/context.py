@@ -26,7 +26,7 @@ from pullcord.core.events import (
 from pullcord.core.run import Run
 from pullcord.core.states import RunState
 from pullcord.core.values import check_id, check_text, dump, load
-from pullcord.errors import AgentUnknown, Interrupted, InvalidInput
+from pullcord.errors import AgentUnknown, InvalidInput
 from pullcord.journal.ledger import Append
 from pullcord.runtime.driver import Driver
 from pullcord.runtime.flight import current_flight
@@ -216,11 +216,7 @@ class Context:
         async for chunk in chunks:
             for start in range(0, len(chunk), _COALESCE_CHARS):
                 piece = chunk[start : start + _COALESCE_CHARS]
-                await self._driver.gate.passes()
-                with self._driver.busy():
-                    fate = await self._driver.show(part, piece, offset=len(shown))
-                if fate == "refused":
-                    raise Interrupted("no text is accepted any more")
+                await self._driver.say(part, piece, offset=len(shown))
                 shown += piece
         await self._driver.begin(TextEnded(part=part, text=shown))
         return shown

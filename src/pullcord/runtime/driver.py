@@ -38,7 +38,7 @@ from pullcord.journal.ledger import Change, Claim
 from pullcord.runtime.alarms import Alarm, Alarms
 from pullcord.runtime.flight import Flight, described, in_doubt
 from pullcord.runtime.gate import Gate
-from pullcord.runtime.memory import Memory
+from pullcord.runtime.memory import Memory, remember
 from pullcord.runtime.ownership import Ownership, Wanted
 
 _log: Final = logging.getLogger("pullcord.runtime")
@@ -78,12 +78,12 @@ class Driver:
         self,
         site: Site,
         claim: Claim,
-        memory: Memory,
         enter: "Callable[[Driver], Awaitable[Any]]",
         *,
         code_version: str = "",
     ) -> None:
-        self.site, self.memory = site, memory
+        self.site = site
+        self.memory = Memory()
         self.mine = Ownership(site.journal, claim)
         self.gate = Gate()
         self.defers: dict[str, Callable[[], Awaitable[object]]] = {}
@@ -94,6 +94,7 @@ class Driver:
         self._busy = 0  # doors that are doing something
         self._news = asyncio.Event()
         self._moved: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._is_done = False  # the agent returned or raised by itself
         self._is_over = self._is_leaving = self._is_parking = self._is_lost = False
         self._may_cut = False  # the time that a shutdown gives to steps is over
         self._agent_cancels = 0
@@ -139,6 +140,7 @@ class Driver:
         """Carry the run on. Returns when it is at rest and no longer in memory, or lost."""
         try:
             await self._take_over()
+            self.memory = await self._try(lambda: remember(self.site.journal, self.run))
             self._begin()
             while not self._is_over:
                 await self._news.wait()
@@ -167,6 +169,7 @@ class Driver:
     def _agent_ended(self, agent: "asyncio.Task[Any]") -> None:
         if not agent.cancelled():
             agent.exception()  # seen; what it means is decided by the state of the run
+        self._is_done = not self.gate.is_closed  # else it was unwound, and its end means nothing
         self.news()
 
     async def _take_over(self) -> None:
@@ -180,8 +183,6 @@ class Driver:
                 await self.record(in_doubt(step, known.name))
             else:
                 await self.record(StepInterrupted(step=step))
-            if past := self.memory.steps.get(step):
-                past.status = "in_doubt" if known.effect == "once" else "interrupted"
         await self._end_texts()
         self.news()
 
@@ -212,8 +213,7 @@ class Driver:
         self._moved = asyncio.get_running_loop().create_future()
 
     async def _running(self) -> None:
-        is_done = self._agent is not None and self._agent.done() and not self.gate.is_closed
-        if self._is_leaving and not (is_done and not self.run.living_children()):
+        if self._is_leaving and not (self._is_done and not self.run.living_children()):
             self.gate.shut()
             if not self._landed() or not self._unwound():
                 return
@@ -222,7 +222,7 @@ class Driver:
                 self._is_over = True
             return
         self.gate.open()
-        if self._agent and is_done:
+        if self._agent and self._is_done:
             await self._finish(self._agent)
         elif self._waiting and not self._busy and not self._flights and not self.gate.holding:
             await self._wait_or_block()
@@ -250,7 +250,7 @@ class Driver:
             return
         for _ in range(3):  # what was in flight may have been the last of it
             await asyncio.sleep(0)
-        if self._agent and self._agent.done():
+        if self._agent and self._is_done:
             await self._finish(self._agent)
         elif not self._busy and all(flight.is_held for flight in self._flights):
             await self.record(Paused(rung=self._highest()))
@@ -280,19 +280,11 @@ class Driver:
                 await self._try(lambda: self.site.journal.release(self.mine.lease))
                 self._is_over = True
             return
-        claim = await self._try(
-            lambda: self.site.journal.acquire(
-                self.run.id,
-                owner=self.site.owner,
-                ttl_s=self.site.habits.lease_s,
-                held=self.mine.lease,
-                code_version=self._code_version,
-            )
-        )
-        if claim is None:
+        ttl_s = self.site.habits.lease_s
+        if not await self._try(
+            lambda: self.mine.retake(ttl_s=ttl_s, code_version=self._code_version)
+        ):
             self._is_lost = True
-        else:
-            self.mine.retake(claim)
         self.news()
 
     async def _cancelling(self) -> None:
@@ -430,11 +422,18 @@ class Driver:
                 await asyncio.wait({landed})
             raise
 
-    async def show(self, part: str, text: str, *, offset: int) -> str:
-        """Add text to a part, durably. Only then has it been said."""
-        return await self._try(
-            lambda: self.site.journal.say(self.mine.lease, part, text, offset=offset)
-        )
+    async def say(self, part: str, text: str, *, offset: int) -> None:
+        """Add text to a part as soon as the gate lets it. Once it is durable it has been said.
+
+        Raises:
+            Interrupted: the run is being unwound.
+        """
+        while True:
+            await self.gate.passes()
+            with self.busy():
+                if await self._try(lambda: self.mine.say(part, text, offset=offset)):
+                    return
+            await self.moved()
 
     def later(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)

@@ -28,8 +28,9 @@ from pullcord.core.events import (
     StepStarted,
     TextEnded,
 )
-from pullcord.core.run import StepStatus
+from pullcord.core.run import Run, StepStatus
 from pullcord.core.values import NULL, Json
+from pullcord.journal.journal import Journal
 
 
 class Past(msgspec.Struct):
@@ -154,3 +155,14 @@ class Memory:
     ) -> None:
         past = self.steps[step]
         past.status, past.result, past.error = status, result, error
+
+
+async def remember(journal: Journal, run: Run) -> Memory:
+    """Return what earlier lives of this run have left, and the runs that it was forked from."""
+    memory = Memory.of(await journal.read(run.id))
+    source, at = run.forked_from, run.forked_at
+    while source is not None:
+        memory.inherit(source, await journal.read(source, limit=at))
+        elder = await journal.load(source)
+        source, at = elder.forked_from, elder.forked_at
+    return memory

@@ -31,9 +31,19 @@ class Ownership:
         self.lease: Lease = claim.lease
         self.run: Run = claim.run
 
-    def retake(self, claim: Claim) -> None:
-        """Go on under a new lease, after the run has been at rest."""
-        self.lease, self.run = claim.lease, claim.run
+    async def retake(self, *, ttl_s: float, code_version: str) -> bool:
+        """Go on under a new lease, after the run has been at rest. False: another has it."""
+        async with self._turn:
+            claim = await self._journal.acquire(
+                self.run.id,
+                owner=self.lease.owner,
+                ttl_s=ttl_s,
+                held=self.lease,
+                code_version=code_version,
+            )
+            if claim is not None:
+                self.lease, self.run = claim.lease, claim.run
+            return claim is not None
 
     async def record(self, wanted: Wanted, *with_it: Change, release: bool = False) -> list[Event]:
         """Record what is wanted, or what has become of it, and return what was recorded.
@@ -71,6 +81,14 @@ class Ownership:
                     continue
                 self._follow(events, cast("Appended", results[0]))
                 return events
+
+    async def say(self, part: str, text: str, *, offset: int) -> bool:
+        """Add live text to a part. False: no text is accepted in the state the run is in now."""
+        async with self._turn:
+            fate = await self._journal.say(self.lease, part, text, offset=offset)
+            if fate == "refused":
+                await self._catch_up()
+            return fate != "refused"
 
     async def _admitted(self, asked: Sequence[Event]) -> list[Event]:
         if len(asked) == 1:

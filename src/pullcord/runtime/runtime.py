@@ -31,7 +31,6 @@ from pullcord.runtime.alarms import Alarm, Alarms, LoopAlarms
 from pullcord.runtime.context import Context
 from pullcord.runtime.driver import Driver, Habits
 from pullcord.runtime.handle import RunHandle
-from pullcord.runtime.memory import Memory
 
 _log: Final = logging.getLogger("pullcord.runtime")
 IfBusy: TypeAlias = Literal["refuse", "queue", "redirect"]
@@ -93,7 +92,7 @@ class Runtime:
         self._work.set()
         for driver in list(self._drivers.values()):
             driver.leave()
-        if self._tasks:
+        while self._tasks:
             await asyncio.wait(self._tasks)
         for alarm in (self._lapses, self._timer, self._renewal):
             alarm.off()
@@ -299,8 +298,7 @@ class Runtime:
     async def _drive(self, agent: Agent, claim: Claim) -> None:
         run_id = claim.lease.run_id
         try:
-            memory = await self._remember(claim)
-            driver = Driver(self, claim, memory, _entering(agent), code_version=agent.version)
+            driver = Driver(self, claim, _entering(agent), code_version=agent.version)
             self._drivers[run_id] = driver
             if self._is_closing:
                 driver.leave()
@@ -311,15 +309,6 @@ class Runtime:
         finally:
             self._drivers.pop(run_id, None)
             self._work.set()
-
-    async def _remember(self, claim: Claim) -> Memory:
-        memory = Memory.of(await self.journal.read(claim.lease.run_id))
-        source, at = claim.run.forked_from, claim.run.forked_at
-        while source is not None:
-            memory.inherit(source, await self.journal.read(source, limit=at))
-            run = await self.journal.load(source)
-            source, at = run.forked_from, run.forked_at
-        return memory
 
     async def _wake_sleepers(self) -> None:
         """Answer every timer that is due, also of runs that are in nobody's memory."""
