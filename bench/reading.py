@@ -66,9 +66,9 @@ async def _many_parked_runs(folder: Path) -> list[Figure]:
     async with Journal.open(path) as journal:
         for first in range(0, PARKED, 1000):
             names = [f"run-{number}" for number in range(first, first + 1000)]
-            born = {name: Created(agent="churn", thread=name) for name in names}
+            made = {name: Created(agent="churn", thread=name) for name in names}
             await journal.append(
-                *(Append(run_id=name, events=[born[name]], expected_seq=0) for name in names),
+                *(Append(run_id=name, events=[made[name]], expected_seq=0) for name in names),
                 *(Order(name, Pause(by="ana")) for name in names),
             )
     few = folder / "few.db"

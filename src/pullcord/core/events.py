@@ -261,6 +261,7 @@ class ItemStarted(_Event, frozen=True, kw_only=True, tag="item_started"):
     plan: str
     item: str
     text: str
+    told: tuple[str, ...] = ()  # what people said that made it so, in order
 
 
 class PlanEnded(_Event, frozen=True, kw_only=True, tag="plan_ended"):

@@ -107,9 +107,11 @@ class Journal:
             self._hands.close()
             with self._watch_lock:
                 watch, self._watch = self._watch, None
-            if watch:
-                watch.close()
-            self._store.close()
+            try:
+                if watch:
+                    watch.close()
+            finally:
+                self._store.close()
 
     # --- write ---
 

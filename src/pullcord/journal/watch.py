@@ -40,10 +40,11 @@ class Watch:
 
     def close(self) -> None:
         """Tell everybody that it is over, and stop. Safe to call twice."""
-        if not self._closing:
-            self._closing = True
-            self._pause.set()
-            self._listener.wake()
+        with self._changing:
+            if not self._closing:
+                self._closing = True
+                self._pause.set()
+                self._listener.wake()  # still open: it is closed only behind this lock
         if threading.current_thread() is not self._thread:
             self._thread.join()
 
@@ -61,7 +62,8 @@ class Watch:
                     self._pause.wait(_AGAIN_S)
         for told in self._told:
             told.tell(frozenset())
-        self._listener.close()
+        with self._changing:
+            self._listener.close()
 
     def _tell(self) -> bool:
         """Tell everybody what is new. Return whether somebody has to be told again."""

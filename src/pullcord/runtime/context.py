@@ -46,6 +46,7 @@ class PlanStep(msgspec.Struct, frozen=True):
     id: str
     title: str
     instruction: str
+    told: tuple[str, ...] = ()  # all that people said about it, in order; the last one counts
 
     @property
     def is_rewritten(self) -> bool:
@@ -158,12 +159,12 @@ class Context:
         begun = self._driver.memory.plans.get(plan, [])
         if plan not in self._driver.run.plans:
             await self._driver.begin(Planned(plan=plan, items=items, started=len(begun)))
-        for item, text in zip(items, begun, strict=False):
-            yield PlanStep(item.id, item.title, text)
+        for item, start in zip(items, begun, strict=False):
+            yield PlanStep(item.id, item.title, start.text, start.told)
         while (item := self._driver.run.plans[plan].next) is not None:
             recorded = await self._driver.begin(lambda run: _start_next(run, plan))
             started = next(event for event in recorded if isinstance(event, ItemStarted))
-            yield PlanStep(item.id, item.title, started.text)
+            yield PlanStep(item.id, item.title, started.text, started.told)
         if not self._driver.run.plans[plan].ended:
             await self._driver.begin(PlanEnded(plan=plan))
 
@@ -322,12 +323,16 @@ def _start_next(run: Run, plan: str) -> list[Event]:
         return []
     text = known.text(item)
     events: list[Event] = []
+    said: list[str] = []
     for number, told in run.instructions.items():
-        if told.status == "queued" and not told.item:
-            events.append(ItemRewritten(plan=plan, item=item.id, before=text, after=told.text))
-            events.append(InstructionSettled(instruction=number, outcome="delivered"))
-            text = told.text
-    return [*events, ItemStarted(plan=plan, item=item.id, text=text)]
+        if told.status == "queued" and told.item in ("", item.id):
+            said.append(told.text)
+            if not told.item:
+                rewritten = ItemRewritten(plan=plan, item=item.id, before=text, after=told.text)
+                settled = InstructionSettled(instruction=number, outcome="delivered")
+                events += [rewritten, settled]
+                text = told.text
+    return [*events, ItemStarted(plan=plan, item=item.id, text=text, told=tuple(said))]
 
 
 def _drain(run: Run, key: str) -> list[Event]:

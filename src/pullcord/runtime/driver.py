@@ -36,7 +36,7 @@ from pullcord.journal.clock import Clock
 from pullcord.journal.journal import Journal
 from pullcord.journal.ledger import Change, Claim
 from pullcord.runtime.alarms import Alarm, Alarms
-from pullcord.runtime.flight import Flight, described, in_doubt
+from pullcord.runtime.flight import Flight, described, in_doubt, together
 from pullcord.runtime.gate import Gate
 from pullcord.runtime.memory import Memory, remember
 from pullcord.runtime.ownership import Ownership, Wanted
@@ -178,9 +178,8 @@ class Driver:
         for step in self.run.open_steps():
             known = self.run.steps[step]
             if known.effect == "once":
-                why = "its process ended before it could say"
-                await self.record(StepInDoubt(step=step, why=why))
-                await self.record(in_doubt(step, known.name))
+                doubt = StepInDoubt(step=step, why="its process ended before it could say")
+                await self.record(together(doubt, in_doubt(step, known.name)))
             else:
                 await self.record(StepInterrupted(step=step))
         await self._end_texts()
@@ -189,7 +188,7 @@ class Driver:
     async def _look(self) -> None:
         await self._try(self.mine.catch_up)
         self._wake_waiters()
-        if self._is_lost:
+        if self._is_lost or self.run.epoch != self.mine.lease.epoch:
             raise Fenced(self.run.id, epoch=self.mine.lease.epoch, current_epoch=0, why="lost")
         state = self.run.state
         if state not in (_S.PAUSED, _S.WAITING):

@@ -22,8 +22,9 @@ from pullcord.core.events import (
 from pullcord.core.values import dump
 from pullcord.errors import Fenced, InvalidInput
 from pullcord.runtime.alarms import Alarm, Alarms
+from pullcord.runtime.ownership import Wanted
 
-Record = Callable[[Event], Awaitable[list[Event]]]
+Record = Callable[[Wanted], Awaitable[list[Event]]]
 Call = Callable[[], Awaitable[Any]]
 HURRY_S: Final = 0.05
 
@@ -120,10 +121,7 @@ class Flight:
             self._ladder.off()
             if not inner.done():
                 return await self._let_go(inner)
-            recorded = await self._record(self._outcome(inner))
-            if any(isinstance(event, StepInDoubt) for event in recorded):
-                await self._record(in_doubt(self.step, self.name))
-            return recorded
+            return await self._decide(self._outcome(inner))
         except Fenced:
             return None  # another process owns the run; it has judged this attempt already
 
@@ -155,6 +153,13 @@ class Flight:
                 self.error = refused
         return self._failed(self.error)
 
+    async def _decide(self, outcome: Event) -> list[Event]:
+        """Record what became of it; a doubt together with what makes people look at it."""
+        if not isinstance(outcome, StepInDoubt):
+            return await self._record(outcome)
+        await self._record(together(outcome, in_doubt(self.step, self.name)))
+        return [outcome]
+
     def _failed(self, error: BaseException) -> Event:
         return StepFailed(step=self.step, attempt=self.attempt, error=described(error))
 
@@ -165,9 +170,9 @@ class Flight:
 
     async def _let_go(self, inner: asyncio.Task[Any]) -> list[Event] | None:
         """It ignores every cancel. Say so, and keep what still comes out of it as evidence."""
-        recorded = await self._record(self._cut("its process left it behind"))
         text = f"Step {self.name!r} ignores being cancelled and may still be going on."
-        await self._record(AttentionRaised(item=self.step, kind="not_stoppable", text=text))
+        left = AttentionRaised(item=self.step, kind="not_stoppable", text=text)
+        recorded = await self._record(together(self._cut("its process left it behind"), left))
         inner.add_done_callback(lambda _: self._later(self._late(inner)))
         return recorded
 
@@ -185,6 +190,11 @@ _FLIGHT: Final[ContextVar[Flight | None]] = ContextVar("pullcord-flight", defaul
 def current_flight() -> Flight | None:
     """The step in whose function this is called, if any."""
     return _FLIGHT.get()
+
+
+def together(*events: Event) -> Wanted:
+    """Events of which no crash may leave one without the other."""
+    return lambda _: events
 
 
 def in_doubt(step: str, name: str) -> AttentionRaised:

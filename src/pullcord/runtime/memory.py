@@ -58,7 +58,7 @@ class Memory:
         self.values: dict[str, Json] = {}
         self.answers: dict[str, Json] = {}
         self.texts: dict[str, tuple[str, bool]] = {}
-        self.plans: dict[str, list[str]] = {}  # plan → the texts of its items that have begun
+        self.plans: dict[str, list[ItemStarted]] = {}  # plan → its items that have begun
         self.children: dict[str, str] = {}  # child → how it ended, or nothing
         self.ancestors: list[str] = []  # the runs this one goes on from
         self._places: dict[tuple[str, str, int], str] = {}
@@ -95,9 +95,9 @@ class Memory:
         for place, step in theirs._places.items():
             self._places.setdefault(place, step)
         self.values = theirs.values | self.values
-        for plan, texts in theirs.plans.items():
-            mine = self.plans.setdefault(plan, list(texts))
-            mine[:] = [text or texts[index] for index, text in enumerate(mine)]
+        for plan, items in theirs.plans.items():
+            mine = self.plans.setdefault(plan, list(items))
+            mine[:] = [item if item.item else items[n] for n, item in enumerate(mine)]
         self.children = theirs.children | self.children
 
     def changed(self, scope: str, name: str, place: int, digest: str) -> Past | None:
@@ -140,9 +140,10 @@ class Memory:
             case TextEnded():
                 self.texts[event.part] = (event.text, event.complete)
             case Planned():
-                self.plans[event.plan] = [""] * event.started  # known where they began
+                unknown = ItemStarted(plan=event.plan, item="", text="")  # known where they began
+                self.plans[event.plan] = [unknown] * event.started
             case ItemStarted():
-                self.plans[event.plan].append(event.text)
+                self.plans[event.plan].append(event)
             case ChildBorn():
                 self.children[event.child] = ""
             case ChildEnded():

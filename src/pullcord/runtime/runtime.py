@@ -23,7 +23,7 @@ from pullcord.errors import (
 )
 from pullcord.journal.clock import Clock, SystemClock
 from pullcord.journal.journal import Journal
-from pullcord.journal.ledger import Append, Claim
+from pullcord.journal.ledger import Append, Claim, Order
 from pullcord.journal.process import new_owner
 from pullcord.journal.store import Head
 from pullcord.runtime.agents import Agent, Function, as_agent
@@ -197,9 +197,8 @@ class Runtime:
             forked_from=run_id,
             forked_at=place,
         )
-        await self._create(made, born, alone=True)
-        if instruction is not None:
-            await self.journal.command(made, Redirect(by=by, instruction=instruction))
+        told = Redirect(by=by, instruction=instruction) if instruction is not None else None
+        await self._create(made, born, alone=True, told=told)
         return self._taken_up(made)
 
     def _name_of(self, function: Function) -> str:
@@ -208,8 +207,11 @@ class Runtime:
                 return name
         return getattr(function, "__name__", str(function))
 
-    async def _create(self, run_id: str, born: Created, *, alone: bool) -> None:
-        await self.journal.append(Append(run_id=run_id, events=[born], expected_seq=0, alone=alone))
+    async def _create(
+        self, run_id: str, born: Created, *, alone: bool, told: Redirect | None = None
+    ) -> None:
+        birth = Append(run_id=run_id, events=[born], expected_seq=0, alone=alone)
+        await self.journal.append(birth, *([Order(run_id, told)] if told else []))
 
     def _taken_up(self, run_id: str) -> RunHandle:
         self._work.set()

@@ -49,6 +49,7 @@ class ScheduleLoop(asyncio.AbstractEventLoop):
         self._timers: list[tuple[float, int, asyncio.TimerHandle]] = []
         self._now = 0.0
         self._count = 0
+        self.patience = 10_000_000  # steps; a story that takes more goes round in circles
         self._tasks: list[Any] = []
         self.errors: list[dict[str, Any]] = []
 
@@ -88,6 +89,9 @@ class ScheduleLoop(asyncio.AbstractEventLoop):
                     task.get_coro().close()
 
     def _step(self) -> None:
+        self.patience -= 1
+        if self.patience < 0:
+            raise RuntimeError(f"the story never ends; the schedule was {self._tape}")
         options = len(self._outside) + bool(self._ready)
         if options == 0:
             self._pass_time()

@@ -1,0 +1,153 @@
+"""Bugs planted in the runtime on purpose. Each is one that peers really have, or that was ours."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+import pytest
+
+from pullcord.core.events import ChildBorn, Event, StepStarted
+from pullcord.core.run import Run
+from pullcord.core.states import RunState
+from pullcord.journal.ledger import Ledger
+from pullcord.runtime import steps
+from pullcord.runtime.driver import Driver
+from pullcord.runtime.flight import Flight
+from pullcord.runtime.memory import Memory
+from pullcord.runtime.ownership import Ownership
+from pullcord.runtime.runtime import Runtime
+
+Plant = Callable[[pytest.MonkeyPatch], None]
+
+
+def starts_a_step_before_its_intent_is_durable(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(steps, "_begin", _a_flight_without_intent)
+
+
+async def _a_flight_without_intent(driver: Driver, wish: Any) -> Flight:
+    who = wish.identity
+    await driver.gate.passes()
+    intent = StepStarted(step=who.id, name=who.name, effect=wish.effect)
+    driver.later(_quietly(driver.record(intent)))
+    return Flight(
+        who.id,
+        who.name,
+        1,
+        wish.effect,
+        record=driver.record,
+        later=driver.later,
+        alarms=driver.site.alarms,
+        timeout_s=None,
+    )
+
+
+async def _quietly(work: Awaitable[object]) -> None:
+    await work
+
+
+def forgets_what_is_finished(patch: pytest.MonkeyPatch) -> None:
+    honest = Memory.of.__func__  # pyright: ignore
+
+    def of(cls: Any, records: Any) -> Memory:
+        memory: Memory = honest(cls, records)
+        memory.steps.clear()
+        return memory
+
+    patch.setattr(Memory, "of", classmethod(of))
+
+
+def repeats_what_is_in_doubt(patch: pytest.MonkeyPatch) -> None:
+    def somebody_knows(_past: object) -> bool:
+        return False
+
+    patch.setattr(steps, "_nobody_knows", somebody_knows)
+
+
+def takes_the_end_of_an_unwound_agent_for_its_own(patch: pytest.MonkeyPatch) -> None:
+    honest = Driver._agent_ended  # pyright: ignore[reportPrivateUsage]
+
+    def ended(self: Driver, agent: Any) -> None:
+        honest(self, agent)
+        self._is_done = True  # pyright: ignore[reportPrivateUsage]
+
+    patch.setattr(Driver, "_agent_ended", ended)
+
+
+def records_the_outcome_in_the_task_that_is_cut(patch: pytest.MonkeyPatch) -> None:
+    async def fly(self: Flight, call: Any) -> list[Event] | None:
+        self._inner = asyncio.current_task()  # pyright: ignore[reportPrivateUsage]
+        inner: asyncio.Future[Any] = asyncio.ensure_future(call())
+        await asyncio.wait({inner})
+        return await self._record(self._outcome(inner))  # type: ignore  # pyright: ignore
+
+    patch.setattr(Flight, "_fly", fly)
+
+
+def passes_no_control_on_to_children(patch: pytest.MonkeyPatch) -> None:
+    def pass_on(*_: object) -> None:
+        pass
+
+    patch.setattr(Ledger, "_pass_on", pass_on)
+
+
+def waits_although_the_answer_has_come(patch: pytest.MonkeyPatch) -> None:
+    honest = Driver.until
+
+    async def until(self: Driver, holds: Callable[[Run], bool]) -> None:
+        await self.moved()
+        first = self.run.woken_seq
+        await honest(self, lambda run: holds(run) and run.woken_seq > first)
+
+    patch.setattr(Driver, "until", until)
+
+
+def hears_nothing_of_what_others_do(patch: pytest.MonkeyPatch) -> None:
+    def changed(_self: Runtime, _runs: frozenset[str]) -> None:
+        pass
+
+    patch.setattr(Runtime, "_changed", changed)
+
+
+def parks_without_giving_the_run_back(patch: pytest.MonkeyPatch) -> None:
+    honest = Driver._try  # pyright: ignore[reportPrivateUsage]
+
+    async def tried(self: Driver, work: Callable[[], Awaitable[Any]]) -> Any:
+        if self.run.state is RunState.PAUSED and self._is_parking:  # pyright: ignore
+            self.lose()
+            return None
+        return await honest(self, work)
+
+    patch.setattr(Driver, "_try", tried)
+
+
+def catches_up_without_a_turn(patch: pytest.MonkeyPatch) -> None:
+    async def catch_up(self: Ownership) -> int:
+        return await self._catch_up()  # pyright: ignore[reportPrivateUsage]
+
+    patch.setattr(Ownership, "catch_up", catch_up)
+
+
+def spawns_after_the_cancel(patch: pytest.MonkeyPatch) -> None:
+    honest = Driver.begin
+
+    async def begin(self: Driver, wanted: Any, *more: Any) -> list[Event]:
+        if isinstance(wanted, ChildBorn):
+            await self.site.journal.append(*more)
+        return await honest(self, wanted, *more)
+
+    patch.setattr(Driver, "begin", begin)
+
+
+PLANTED_IN_RUNS: Final[tuple[Plant, ...]] = (
+    starts_a_step_before_its_intent_is_durable,
+    forgets_what_is_finished,
+    repeats_what_is_in_doubt,
+    takes_the_end_of_an_unwound_agent_for_its_own,
+    records_the_outcome_in_the_task_that_is_cut,
+    passes_no_control_on_to_children,
+    waits_although_the_answer_has_come,
+    hears_nothing_of_what_others_do,
+    parks_without_giving_the_run_back,
+    catches_up_without_a_turn,
+    spawns_after_the_cancel,
+)

@@ -1,0 +1,178 @@
+"""What people and machines do to whole runs, each under many orders."""
+
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from pullcord import RunHandle
+from pullcord.core.states import TERMINAL
+from tests.races.runs import Process, Story, Town
+
+
+async def _at_last(town: Town) -> None:
+    """Whatever happened: a fresh process goes on, and a patient person sees it through."""
+    await (await town.process()).see_through()
+
+
+async def a_cancel_against_completion(town: Town) -> None:
+    owner = await town.process()
+    run = await owner.start("two")
+    await town.together(run.cancel(by="ana"), run.cancel(by="bo", now=True))
+    await run.reached(*TERMINAL)
+
+
+async def a_pause_and_a_resume_against_completion(town: Town) -> None:
+    owner = await town.process()
+    run = await owner.start("two")
+
+    async def pause_and_resume() -> None:
+        await run.pause(by="ana")
+        await run.resume(by="ana", instruction="be brief")
+
+    await town.together(pause_and_resume(), run.pause(by="bo", now=True))
+    await owner.see_through()
+
+
+async def a_parked_run_is_resumed(town: Town) -> None:
+    owner = await town.process(park_after_s=0.0)
+    run = await owner.start("parallel")
+    await town.together(run.pause(by="ana"), run.resume(by="bo"), run.pause(by="cy"))
+    await owner.see_through()
+
+
+async def redirects_while_a_plan_is_carried_out(town: Town) -> None:
+    owner = await town.process()
+    run = await owner.start("plan")
+    await town.together(
+        run.redirect("first", by="ana"), run.redirect("second", by="bo"), run.pause(by="cy")
+    )
+    await owner.see_through()
+
+
+async def a_tree_is_cancelled_while_children_are_born(town: Town) -> None:
+    owner, other = await town.process(), await town.process()
+    run = await owner.start("family")
+    await town.together(run.cancel(by="ana"), other.runtime.get("r1"))
+    await run.reached(*TERMINAL)
+
+
+async def a_tree_is_paused_and_resumed(town: Town) -> None:
+    owner = await town.process(park_after_s=0.0)
+    run = await owner.start("family")
+    await town.together(run.pause(by="ana"), run.resume(by="bo"))
+    await owner.see_through()
+
+
+async def an_answer_a_redirect_and_a_cancel(town: Town) -> None:
+    owner = await town.process(park_after_s=0.0)
+    run = await owner.start("asks")
+
+    async def answer() -> None:
+        for name in (await run.look()).open_questions():
+            await run.answer(name, "no", by="ana")
+
+    await town.together(answer(), run.redirect("hurry", by="bo"), _maybe(town, run.cancel))
+    await owner.see_through()
+
+
+async def a_shutdown_against_completion(town: Town) -> None:
+    owner = await town.process(shutdown_grace_s=1.0)
+    run = await owner.start("two")
+    await town.together(owner.leave(), run.pause(by="ana"))
+    await _at_last(town)
+
+
+async def a_shutdown_while_it_asks(town: Town) -> None:
+    owner = await town.process(shutdown_grace_s=1.0)
+    run = await owner.start("asks")
+    await town.together(owner.leave(), run.redirect("x", by="ana"), run.pause(by="ana"))
+    await _at_last(town)
+
+
+async def an_owner_dies_and_another_takes_over(town: Town) -> None:
+    owner, other = await town.process(), await town.process()
+    run = await other.start("two")
+
+    async def die() -> None:
+        owner.die()
+
+    await town.together(die(), run.cancel(by="ana"), run.pause(by="bo"))
+    await other.see_through()
+
+
+async def an_owner_dies_with_children(town: Town) -> None:
+    owner = await town.process()
+    await owner.start("family")
+
+    async def die() -> None:
+        owner.die()
+
+    await town.together(die())
+    await _at_last(town)
+
+
+async def two_runtimes_and_many_resumes(town: Town) -> None:
+    one, two = await town.process(park_after_s=0.0), await town.process()
+    run = await one.start("two")
+    await run.pause(by="ana")
+
+    async def resume(process: Process) -> None:
+        handle: RunHandle = await process.runtime.get("r1")
+        await handle.resume(by="ana")
+
+    await town.together(*(resume(process) for process in (one, two, one, two)))
+    await two.see_through()
+
+
+async def text_is_paused_and_cancelled(town: Town) -> None:
+    owner = await town.process(park_after_s=0.0)
+    run = await owner.start("talks")
+    await town.together(run.pause(by="ana"), run.resume(by="ana"), _maybe(town, run.cancel))
+    await owner.see_through()
+
+
+async def a_fork_of_a_living_run(town: Town) -> None:
+    owner = await town.process()
+    run = await owner.start("two")
+    await town.together(run.fork(by="ana"), run.cancel(by="bo"))
+    await owner.see_through()
+
+
+async def a_sleeper_is_paused(town: Town) -> None:
+    owner = await town.process(park_after_s=0.0)
+    run = await owner.start("sleeps")
+    await town.together(run.pause(by="ana"), run.resume(by="ana"))
+    await owner.see_through()
+
+
+async def runs_on_one_thread(town: Town) -> None:
+    owner = await town.process()
+    first = await owner.start("two", thread="t")
+    await town.together(
+        owner.start("two", "r2", thread="t", if_busy="queue"), first.cancel(by="ana")
+    )
+    await owner.see_through()
+
+
+async def _maybe(town: Town, act: Callable[..., Awaitable[object]]) -> None:
+    if town.loop.choose(2):
+        await act(by="cy")
+
+
+RUN_STORIES: Final[tuple[Story, ...]] = (
+    a_cancel_against_completion,
+    a_pause_and_a_resume_against_completion,
+    a_parked_run_is_resumed,
+    redirects_while_a_plan_is_carried_out,
+    a_tree_is_cancelled_while_children_are_born,
+    a_tree_is_paused_and_resumed,
+    an_answer_a_redirect_and_a_cancel,
+    a_shutdown_against_completion,
+    a_shutdown_while_it_asks,
+    an_owner_dies_and_another_takes_over,
+    an_owner_dies_with_children,
+    two_runtimes_and_many_resumes,
+    text_is_paused_and_cancelled,
+    a_fork_of_a_living_run,
+    a_sleeper_is_paused,
+    runs_on_one_thread,
+)

@@ -1,0 +1,313 @@
+"""Whole runs in a small world: real runtimes, whose every outside event the tape places.
+
+Each process is a `Runtime` with a journal of its own over one store. What its agents do in the
+world is in `effects`, outside any journal. A process can die: nothing it does after that counts.
+"""
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeAlias
+
+from pullcord import Context, Habits, RunHandle, RunState
+from pullcord.core.events import (
+    Cancelled,
+    CancelRequested,
+    ChildEnded,
+    Completed,
+    Record,
+    StepFinished,
+    StepStarted,
+)
+from pullcord.core.states import LIVING
+from pullcord.journal.clock import BootTime
+from pullcord.journal.journal import Journal
+from pullcord.journal.memory import MemoryStore
+from pullcord.runtime.runtime import Runtime
+from pullcord.testing.schedules import ScheduleLoop, SteppedHands
+from tests.races.laws import journals_of, record_laws
+from tests.races.world import Dead, MortalHands
+
+LEASE_S: Final = 30.0
+_STEPS_MAX: Final = 60_000
+
+
+class LoopClock:
+    """Time as the schedule's loop has it: it passes only when nothing else can happen."""
+
+    def __init__(self, loop: ScheduleLoop) -> None:
+        self._loop = loop
+
+    def wall_ms(self) -> int:
+        return 1_700_000_000_000 + round(self._loop.time() * 1000)
+
+    def boot_time(self) -> BootTime:
+        return BootTime("boot", self._loop.time())
+
+
+class TellingHands(SteppedHands):
+    """Hands that tell every listener in the world of a commit, whenever the tape lets the news
+    arrive."""
+
+    def __init__(self, store: MemoryStore, town: "Town") -> None:
+        super().__init__(store)
+        self._town = town
+
+    async def write(self, job: Any) -> Any:
+        try:
+            return await super().write(job)
+        finally:
+            self._town.commit_happened()
+
+
+class NewsJournal(Journal):
+    """A journal that hears of commits through the schedule, not through a thread."""
+
+    town: "Town"
+
+    def watch(self, on_change: Callable[[frozenset[str]], None]) -> Callable[[], None]:
+        return self.town.listen(on_change)
+
+    async def aclose(self) -> None:
+        pass
+
+
+@dataclass
+class Town:
+    """Everything one schedule did."""
+
+    loop: ScheduleLoop
+    store: MemoryStore = field(default_factory=MemoryStore)
+    effects: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])  # run, step
+    errors: list[str] = field(default_factory=list[str])
+    _listeners: list[Callable[[frozenset[str]], None]] = field(
+        default_factory=list[Callable[[frozenset[str]], None]]
+    )
+    _mark: tuple[int, int] = (0, 0)
+    _open: list["Process"] = field(default_factory=list["Process"])
+    _acts: list[Coroutine[Any, Any, object]] = field(
+        default_factory=list[Coroutine[Any, Any, object]]
+    )
+
+    def listen(self, on_change: Callable[[frozenset[str]], None]) -> Callable[[], None]:
+        self._listeners.append(on_change)
+
+        def stop() -> None:
+            if on_change in self._listeners:
+                self._listeners.remove(on_change)
+
+        return stop
+
+    def commit_happened(self) -> None:
+        self._mark, changed = self.store.read(lambda view: view.changed(self._mark))
+        if changed:
+            for listener in self._listeners:
+                self.loop.outside(lambda tell=listener: tell(frozenset(changed)))
+
+    async def process(self, **habits: float) -> "Process":
+        hands = MortalHands(TellingHands(self.store, self))
+        journal = NewsJournal(self.store, clock=LoopClock(self.loop), hands=hands)
+        journal.town = self
+        patience = Habits(lease_s=LEASE_S, retry_storage_s=1.0, **habits)
+        agents = Agents(self, hands)
+        runtime = Runtime(journal, agents=agents.all(), clock=LoopClock(self.loop), habits=patience)
+        made = Process(self, runtime, hands)
+        self._open.append(made)
+        await runtime.__aenter__()
+        return made
+
+    async def together(self, *acts: Coroutine[Any, Any, object]) -> None:
+        """Begin each after a while that the tape chooses, and wait for all."""
+        self._acts += acts
+        await asyncio.gather(*(self.loop.create_task(self._after_a_while(act)) for act in acts))
+
+    async def _after_a_while(self, act: Coroutine[Any, Any, object]) -> None:
+        for _ in range(self.loop.choose(24)):
+            await self.loop.elsewhere()
+        await act
+
+    def close(self) -> None:
+        for act in self._acts:
+            act.close()
+
+    def violations(self) -> list[str]:
+        """Every law that this history breaks, in words."""
+        journals = journals_of(self.store)
+        found = record_laws(journals) + self.errors
+        if self.loop.time() > LEASE_S and not any(p.hands.is_dead for p in self._open):
+            found.append("nobody died, and yet somebody had to wait for a lease to lapse")
+        for run_id, records in journals.items():
+            found += [f"{run_id}: {broken}" for broken in _judged(records)]
+            intents = [r.event for r in records if isinstance(r.event, StepStarted)]
+            begun = Counter(event.name for event in intents)
+            done = Counter(step for run, step in self.effects if run == run_id)
+            names = {event.step: event.name for event in intents}
+            finished = Counter(
+                names[r.event.step] for r in records if isinstance(r.event, StepFinished)
+            )
+            for step, times in done.items():
+                if times > begun[step]:
+                    found.append(f"{run_id}: {step} was done {times} times, intended {begun[step]}")
+                if step.startswith("once") and times > 1:
+                    found.append(f"{run_id}: {step} was done {times} times")
+            for step, times in finished.items():
+                if done[step] < times:
+                    found.append(f"{run_id}: {step} is called finished, and was not done")
+        return found
+
+
+def _judged(records: list[Record]) -> Iterator[str]:
+    events = [record.event for record in records]
+    if not any(isinstance(event, Completed | Cancelled) for event in events):
+        yield f"it never came to an end, or to a wrong one: {events[-1]}"
+    asked = next((n for n, e in enumerate(events) if isinstance(e, CancelRequested)), len(events))
+    for event in events[asked:]:
+        if isinstance(event, ChildEnded) and event.state != RunState.CANCELLED:
+            yield f"its child {event.child} was not cancelled with it"
+
+
+class Ears(logging.Handler):
+    """Whatever the runtime complains of aloud is a violation, too."""
+
+    def __init__(self, town: "Town") -> None:
+        super().__init__(logging.ERROR)
+        self._town = town
+
+    def emit(self, record: logging.LogRecord) -> None:
+        error = record.exc_info[1] if record.exc_info else None
+        self._town.errors.append(f"{record.getMessage()} {error!r}")
+
+
+@dataclass
+class Process:
+    town: Town
+    runtime: Runtime
+    hands: MortalHands
+
+    def die(self) -> None:
+        self.hands.is_dead = True
+
+    async def start(self, agent: str, run_id: str = "r1", **more: Any) -> RunHandle:
+        return await self.runtime.start(agent, run_id=run_id, **more)
+
+    async def leave(self) -> None:
+        await self.runtime.aclose()
+
+    async def see_through(self) -> None:
+        """Resume, answer and wait until every run has ended, as a patient person would."""
+        while living := await self.runtime.list(states=LIVING):
+            for head in living:
+                await self._care_for(await self.runtime.get(head.run_id))
+            await asyncio.sleep(1.0)  # of the schedule: only when nothing else can happen
+
+    async def _care_for(self, run: RunHandle) -> None:
+        now = await run.look()
+        if now.state is RunState.PAUSED:
+            await run.resume(by="patient")
+        for name in now.open_questions():
+            if now.questions[name].kind != "timer":
+                await run.answer(
+                    name, "skip" if name.startswith(("doubt", "changed")) else "yes", by="patient"
+                )
+
+
+class Agents:
+    """What the agents of one process do. They stop existing when it dies."""
+
+    def __init__(self, town: Town, hands: MortalHands) -> None:
+        self._town, self._hands = town, hands
+
+    def all(self) -> dict[str, Any]:
+        return {
+            "two": self.two,
+            "plan": self.plan,
+            "parallel": self.parallel,
+            "asks": self.asks,
+            "talks": self.talks,
+            "family": self.family,
+            "child": self.child,
+            "sleeps": self.sleeps,
+        }
+
+    async def do(self, run_id: str, step: str) -> str:
+        if self._hands.is_dead:
+            raise Dead
+        self._town.effects.append((run_id, step))
+        await self._town.loop.elsewhere()  # it takes its time
+        if self._hands.is_dead:
+            raise Dead
+        return step
+
+    def step(self, ctx: Context, name: str, effect: Any = "once") -> Any:
+        return ctx.step(name, self.do, ctx.run_id, name, effect=effect)
+
+    async def two(self, ctx: Context) -> str:
+        await self.step(ctx, "once-a")
+        await self.step(ctx, "safe-b", "idempotent")
+        return "done"
+
+    async def plan(self, ctx: Context) -> list[str]:
+        told = [item.instruction async for item in ctx.plan(["one", "two"])]
+        await self.step(ctx, "once-a")
+        return told + await ctx.instructions()
+
+    async def parallel(self, ctx: Context) -> None:
+        await asyncio.gather(
+            self.step(ctx.branch("x"), "once-x"),
+            self.step(ctx.branch("y"), "safe-y", "none"),
+            ctx.checkpoint(),
+        )
+
+    async def asks(self, ctx: Context) -> str:
+        await ctx.defer(self.release, ctx.run_id)
+        answer = await ctx.ask("sure?")
+        await self.step(ctx, "once-a")
+        return answer
+
+    async def release(self, run_id: str) -> None:
+        if self._hands.is_dead:
+            raise Dead
+
+    async def talks(self, ctx: Context) -> str:
+        return await ctx.say(self.words())
+
+    async def words(self) -> AsyncIterator[str]:
+        for word in ("one ", "two "):
+            yield word
+            await self._town.loop.elsewhere()
+
+    async def family(self, ctx: Context) -> list[str]:
+        first = await ctx.spawn("child", 1)
+        second = await ctx.spawn("child", 2)
+        return [await first.result(), await second.result()]
+
+    async def child(self, ctx: Context, number: int) -> str:
+        return await self.step(ctx, f"once-{number}")
+
+    async def sleeps(self, ctx: Context) -> None:
+        await ctx.sleep(5)
+        await self.step(ctx, "once-a")
+
+
+Story: TypeAlias = Callable[[Town], Coroutine[Any, Any, None]]
+
+
+def played(story: Story) -> Callable[[ScheduleLoop], Coroutine[Any, Any, list[str]]]:
+    """A story as the explorer wants it: run, brought to its end, judged."""
+
+    async def play(loop: ScheduleLoop) -> list[str]:
+        loop.patience = _STEPS_MAX
+        town = Town(loop)
+        ears = Ears(town)
+        log = logging.getLogger("pullcord.runtime")
+        log.addHandler(ears)
+        try:
+            await story(town)
+            return town.violations()
+        finally:
+            log.removeHandler(ears)
+            town.close()
+
+    return play
