@@ -37,8 +37,8 @@ $(STAMPS)/system: $(STAMPS)/venv
 
 setup: $(STAMPS)/dev $(STAMPS)/system ## Install everything, locked, into .venv
 
-demo: $(STAMPS)/runtime ## See it: a race that has one winner, and a kill -9 that loses nothing
-	@$(PY) examples/demo.py
+demo: $(STAMPS)/runtime ## See it: a report is paused, redirected, resumed and cancelled, in twenty seconds
+	@$(PY) -m pullcord tour
 
 check: setup ## Lint, formatting and strict types over src, tests, examples, bench
 	$(VENV)/bin/ruff check .

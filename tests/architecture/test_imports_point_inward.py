@@ -12,6 +12,8 @@ MAY_IMPORT = {
     "core": {"core", "errors"},
     "journal": {"core", "errors", "journal"},
     "runtime": {"core", "errors", "journal", "runtime"},
+    "cli": {"core", "errors", "journal", "runtime", "cli"},
+    "__main__": {"cli"},
     "testing": {"core", "errors", "journal", "runtime", "testing"},
 }
 ROOT = Path(pullcord.__file__).parent

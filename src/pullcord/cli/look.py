@@ -39,6 +39,7 @@ from pullcord.core.events import (
     StepFinished,
     StepStarted,
     TextEnded,
+    encode_event,
 )
 from pullcord.core.receipts import receipt
 from pullcord.core.run import Run, Times
@@ -125,7 +126,7 @@ def _show(asked: Any, here: Desk) -> int:
             "run_state": msgspec.to_builtins(run, str_keys=True),
         }
         if asked.records:
-            shown["records"] = [msgspec.to_builtins(_visible(run, r)) for r in records]
+            shown["records"] = [_as_json(_visible(run, record)) for record in records]
         sys.stdout.write(to_json(shown))
         return 0
     print(f"{state(run.state)}{why(run)}   {run.id} · {run.agent} · thread {run.thread}")
@@ -224,6 +225,11 @@ def _visible(run: Run, record: Record) -> Record:
     return record
 
 
+def _as_json(record: Record) -> dict[str, Any]:
+    event = json.loads(encode_event(record.event))
+    return {"seq": record.seq, "at_ms": record.at_ms, "epoch": record.epoch, "event": event}
+
+
 class Telling:
     """A run, told line by line as it happens."""
 
@@ -237,14 +243,13 @@ class Telling:
         if self._as_json:
             shown: dict[str, Any] = {"id": str(cursor), "run": self._run_id}
             if isinstance(item, Record):
-                shown |= {"seq": item.seq, "at_ms": item.at_ms}
-                shown |= {"event": msgspec.to_builtins(item.event)}
+                shown |= _as_json(item)
             else:
                 shown |= {"part": item.part, "offset": item.offset, "text": item.text}
             return print(json.dumps(shown), flush=True)
         if isinstance(item, LiveText):
             self._live.add(item.part)
-            self._is_midline = True
+            self._is_midline = not item.text.endswith("\n")
             print(plain(item.text), end="", flush=True)
         elif isinstance(item.event, TextEnded):
             self._text_ended(item.event)
@@ -256,9 +261,10 @@ class Telling:
     def _text_ended(self, event: TextEnded) -> None:
         if event.part not in self._live:
             print(plain(event.text), end="")
-        self._is_midline = True
+            self._is_midline = not event.text.endswith("\n")
         if not event.complete:
             print(coloured(" ■ cut here", "2"), end="")
+            self._is_midline = True
         self._end_line()
 
     def _end_line(self) -> None:

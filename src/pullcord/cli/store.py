@@ -11,6 +11,7 @@ from pullcord.cli.parser import store_path
 from pullcord.core.commands import Command, check_command
 from pullcord.core.decide import Ack
 from pullcord.core.run import Run
+from pullcord.core.values import check_id
 from pullcord.errors import InvalidInput
 from pullcord.journal.clock import SystemClock
 from pullcord.journal.ledger import Ledger, is_held
@@ -32,6 +33,7 @@ class Desk:
         self._ledger = Ledger(self.clock)
 
     def command(self, run_id: str, command: Command) -> Ack:
+        check_id(run_id)
         check_command(command)
         ack = self.store.write(lambda tx: self._ledger.command(tx, run_id, command))
         self.store.poke()

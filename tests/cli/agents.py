@@ -1,0 +1,68 @@
+"""Agents that the command-line tests run, in processes of their own."""
+
+import asyncio
+import os
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+from pullcord import Context
+
+
+async def note(what: str) -> str:
+    """An effect in the world: a line in a file, if one is named."""
+    if where := os.environ.get("NOTES"):
+        with Path(where).open("a") as notes:  # noqa: ASYNC230
+            notes.write(f"{what}\n")
+    return what
+
+
+async def stuck(what: str) -> str:
+    await note(what)
+    await asyncio.sleep(3600)
+    return what
+
+
+async def quick(ctx: Context, given: object) -> object:
+    await ctx.say("hello\n")
+    return [given, await ctx.step("note", note, "once")]
+
+
+async def planned(ctx: Context) -> list[str]:
+    told = [await ctx.step(i.title, note, i.instruction) async for i in ctx.plan(["one", "two"])]
+    return [*told, await ctx.ask("ship it?")]
+
+
+async def asks_first(ctx: Context) -> list[str]:
+    sure = await ctx.ask("ship it?")
+    return [sure, *[i.instruction async for i in ctx.plan(["one", "two"])]]
+
+
+async def hangs(ctx: Context) -> str:
+    return await ctx.step("charge", stuck, "charged")
+
+
+async def talks(ctx: Context) -> str:
+    return await ctx.say(_words())
+
+
+async def _words() -> AsyncIterator[str]:
+    yield "half a \x1b[31msentence "
+    await asyncio.sleep(3600)
+
+
+async def fails(ctx: Context) -> None:
+    await ctx.step("note", note, "once")
+    raise ValueError("no such month")
+
+
+async def remembers(ctx: Context) -> int:
+    return len(await ctx.history())
+
+
+assert sys.version_info >= (3, 11)
+
+
+async def hangs_between(ctx: Context) -> None:
+    async for item in ctx.plan(["one", "two"]):
+        await ctx.step(item.title, stuck, item.title)

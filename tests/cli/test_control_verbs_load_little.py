@@ -1,0 +1,81 @@
+"""A control must feel instant: what a control verb may import, listed. It needs no event loop."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli.terminal import Terminal, agent
+
+MAY_LOAD = {
+    "pullcord",
+    "pullcord.cli",
+    "pullcord.cli.control",
+    "pullcord.cli.main",
+    "pullcord.cli.parser",
+    "pullcord.cli.store",
+    "pullcord.cli.words",
+    "pullcord.core",
+    "pullcord.core.commands",
+    "pullcord.core.decide",
+    "pullcord.core.events",
+    "pullcord.core.fold",
+    "pullcord.core.receipts",
+    "pullcord.core.run",
+    "pullcord.core.states",
+    "pullcord.core.values",
+    "pullcord.errors",
+    "pullcord.journal",
+    "pullcord.journal.chain",
+    "pullcord.journal.clock",
+    "pullcord.journal.ledger",
+    "pullcord.journal.process",
+    "pullcord.journal.reading",
+    "pullcord.journal.schema",
+    "pullcord.journal.snapshots",
+    "pullcord.journal.sqlite",
+    "pullcord.journal.sqlite_file",
+    "pullcord.journal.sqlite_rows",
+    "pullcord.journal.store",
+    "pullcord.journal.turnstile",
+    "pullcord.journal.wake",
+}
+MUST_NOT_LOAD = {
+    "asyncio",
+    "concurrent",
+    "dataclasses",
+    "email",
+    "http",
+    "logging",
+    "ssl",
+    "tempfile",
+}
+PROBE = """
+import json, sys
+from pullcord.cli.main import main
+status = main(sys.argv[1:])
+print(json.dumps([status, sorted(sys.modules)]), file=sys.stderr)
+"""
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("pause", "r1"), ("resume", "r1", "--detach"), ("redirect", "r1", "x"), ("cancel", "r1")],
+    ids=lambda words: words[0],
+)
+def test_a_control_verb_loads_only_what_is_listed(tmp_path: Path, words: tuple[str, ...]) -> None:
+    pullcord = Terminal(tmp_path)
+    pullcord("run", agent("quick"), "--run-id", "r1")
+    pullcord("continue", "r1", "--detach")
+    done = subprocess.run(
+        [sys.executable, "-c", PROBE, *words, "--store", str(pullcord.store)],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    _, loaded = json.loads(done.stderr.splitlines()[-1])
+    ours = {name for name in loaded if name.split(".")[0] == "pullcord"}
+    assert ours <= MAY_LOAD, ours - MAY_LOAD
+    assert not MUST_NOT_LOAD & {name.split(".")[0] for name in loaded}
