@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from pullcord.journal.reading import Cursor
     from pullcord.runtime.agents import Agent
     from pullcord.runtime.context import Context, PlanStep
-    from pullcord.runtime.driver import Habits
     from pullcord.runtime.handle import RunHandle
     from pullcord.runtime.runtime import Runtime
     from pullcord.runtime.runtime import open_runtime as open
+    from pullcord.runtime.site import Habits
     from pullcord.runtime.steps import Retry
 
 __version__ = "0.2.0.dev0"
@@ -38,7 +38,7 @@ _HOME = {
     "Context": "runtime.context",
     "Cursor": "journal.reading",
     "Event": "core.events",
-    "Habits": "runtime.driver",
+    "Habits": "runtime.site",
     "Interrupted": "errors",
     "Journal": "journal.journal",
     "PlanStep": "runtime.context",

@@ -12,6 +12,7 @@ from pullcord.core.states import RunState
 from pullcord.journal.ledger import Ledger
 from pullcord.runtime import steps
 from pullcord.runtime.driver import Driver
+from pullcord.runtime.entry import Entry
 from pullcord.runtime.flight import Flight
 from pullcord.runtime.memory import Memory
 from pullcord.runtime.ownership import Ownership
@@ -64,13 +65,13 @@ def repeats_what_is_in_doubt(patch: pytest.MonkeyPatch) -> None:
 
 
 def takes_the_end_of_an_unwound_agent_for_its_own(patch: pytest.MonkeyPatch) -> None:
-    honest = Driver._agent_ended  # pyright: ignore[reportPrivateUsage]
+    honest = Entry._ended  # pyright: ignore[reportPrivateUsage]
 
-    def ended(self: Driver, agent: Any) -> None:
+    def ended(self: Entry, agent: Any) -> None:
         honest(self, agent)
-        self._is_done = True  # pyright: ignore[reportPrivateUsage]
+        self.is_done = True
 
-    patch.setattr(Driver, "_agent_ended", ended)
+    patch.setattr(Entry, "_ended", ended)
 
 
 def records_the_outcome_in_the_task_that_is_cut(patch: pytest.MonkeyPatch) -> None:

@@ -9,8 +9,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Generator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, TypeVar
 
 from pullcord.core.commands import Cancel
 from pullcord.core.events import (
@@ -30,45 +29,19 @@ from pullcord.core.events import (
 )
 from pullcord.core.run import Run
 from pullcord.core.states import NEEDS_OWNER, RunState
-from pullcord.core.values import dump
-from pullcord.errors import Fenced, InvalidInput, JournalClosed, StorageFailed
-from pullcord.journal.clock import Clock
-from pullcord.journal.journal import Journal
+from pullcord.errors import Fenced, JournalClosed, StorageFailed
 from pullcord.journal.ledger import Change, Claim
-from pullcord.runtime.alarms import Alarm, Alarms
+from pullcord.runtime.alarms import Alarm
+from pullcord.runtime.entry import Entry
 from pullcord.runtime.flight import Flight, described, in_doubt, together
 from pullcord.runtime.gate import Gate
 from pullcord.runtime.memory import Memory, remember
 from pullcord.runtime.ownership import Ownership, Wanted
+from pullcord.runtime.site import Site
 
 _log: Final = logging.getLogger("pullcord.runtime")
 T = TypeVar("T")
 _S = RunState
-
-
-@dataclass(frozen=True, kw_only=True)
-class Habits:
-    """How patient a runtime is. Seconds."""
-
-    park_after_s: float = 60.0  # how long a run at rest is kept in memory
-    lease_s: float = 30.0  # how long a silent process keeps its runs
-    stop_grace_s: float = 2.0  # how long a step may take to heed a cancel before the next rung
-    shutdown_grace_s: float = 5.0  # how long steps may go on when the runtime closes
-    quiet_s: float = 0.02  # how long nothing must happen before a run is called waiting
-    retry_storage_s: float = 0.5
-
-
-class Site(Protocol):
-    """What a driver needs of the runtime around it."""
-
-    journal: Journal
-    clock: Clock
-    alarms: Alarms
-    habits: Habits
-    owner: str
-
-    def knows(self, agent: str) -> bool: ...
-    def set_timer(self, due_ms: int) -> None: ...
 
 
 class Driver:
@@ -78,7 +51,7 @@ class Driver:
         self,
         site: Site,
         claim: Claim,
-        enter: "Callable[[Driver], Awaitable[Any]]",
+        enter: "Callable[[Driver], Coroutine[Any, Any, Any]]",
         *,
         code_version: str = "",
     ) -> None:
@@ -88,24 +61,22 @@ class Driver:
         self.gate = Gate()
         self.defers: dict[str, Callable[[], Awaitable[object]]] = {}
         self._enter, self._code_version = enter, code_version
-        self._agent: asyncio.Task[Any] | None = None
+        self._entry = Entry(
+            claim.run.id, self.gate, site.alarms, site.habits.stop_grace_s, self.news
+        )
         self._flights: set[Flight] = set()
         self._waiting = 0  # doors that wait for an answer, a child, a timer
         self._busy = 0  # doors that are doing something
         self._news = asyncio.Event()
         self._moved: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._is_done = False  # the agent returned or raised by itself
         self._is_over = self._is_leaving = self._is_parking = self._is_lost = False
         self._may_cut = False  # the time that a shutdown gives to steps is over
-        self._agent_cancels = 0
         self._rung: Rung = ""
         self._later: set[asyncio.Task[None]] = set()
         self._quiet = Alarm(site.alarms, self._block)
         self._park = Alarm(site.alarms, self._give_up_memory)
-        self._ladder = Alarm(site.alarms, self._climb)
         self._leave_by = Alarm(site.alarms, self._cut_now)
         self._wants_to_block = False
-        self._entered_to_unwind = claim.run.state is _S.CANCELLING
 
     @property
     def run(self) -> Run:
@@ -155,22 +126,13 @@ class Driver:
 
     def _begin(self) -> None:
         """Enter the agent; not where there is nothing for it to do."""
-        if self.run.state is _S.CANCELLING:
+        is_cancelling = self.run.state is _S.CANCELLING
+        if is_cancelling:
             self.gate.close()  # it gets as far as it was, to say again how to release what it holds
-        if self.run.state is _S.RUNNING or (self.run.state is _S.CANCELLING and self.run.defers):
-            self._agent = asyncio.create_task(self._enter_agent())
-            self._agent.add_done_callback(self._agent_ended)
+        if self.run.state is _S.RUNNING or (is_cancelling and self.run.defers):
+            self._entry.begin(self._enter(self), only_to_unwind=is_cancelling)
         else:
             self._is_parking = True
-
-    async def _enter_agent(self) -> Any:
-        return await self._enter(self)
-
-    def _agent_ended(self, agent: "asyncio.Task[Any]") -> None:
-        if not agent.cancelled():
-            agent.exception()  # seen; what it means is decided by the state of the run
-        self._is_done = not self.gate.is_closed  # else it was unwound, and its end means nothing
-        self.news()
 
     async def _take_over(self) -> None:
         """Judge what the owner before had begun. Nobody knows what became of it; of what has no
@@ -212,7 +174,7 @@ class Driver:
         self._moved = asyncio.get_running_loop().create_future()
 
     async def _running(self) -> None:
-        if self._is_leaving and not (self._is_done and not self.run.living_children()):
+        if self._is_leaving and not (self._entry.is_done and not self.run.living_children()):
             self.gate.shut()
             if not self._landed() or not self._unwound():
                 return
@@ -221,8 +183,8 @@ class Driver:
                 self._is_over = True
             return
         self.gate.open()
-        if self._agent and self._is_done:
-            await self._finish(self._agent)
+        if self._entry.is_done:
+            await self._finish()
         elif self._waiting and not self._busy and not self._flights and not self.gate.holding:
             await self._wait_or_block()
         else:
@@ -249,8 +211,8 @@ class Driver:
             return
         for _ in range(3):  # what was in flight may have been the last of it
             await asyncio.sleep(0)
-        if self._agent and self._is_done:
-            await self._finish(self._agent)
+        if self._entry.is_done:
+            await self._finish()
         elif not self._busy and all(flight.is_held for flight in self._flights):
             await self.record(Paused(rung=self._highest()))
             self.news()
@@ -292,7 +254,7 @@ class Driver:
             for flight in self._flights:
                 flight.stop(self.site.habits.stop_grace_s)
                 flight.hurry()
-            self._hurry_agent()
+            self._entry.hurry()
         if not self._landed() or not self._unwound():
             return
         if self.run.living_children():
@@ -306,11 +268,11 @@ class Driver:
             self._is_over = True
         self.news()
 
-    async def _finish(self, agent: "asyncio.Task[Any]") -> None:
+    async def _finish(self) -> None:
         """The agent returned or raised. What it leaves open is closed before that is recorded."""
         if self._flights:
             return
-        end = self._end_of(agent)
+        end = self._entry.end()
         if isinstance(end, Failed):
             await self._cancel_children()
         if self.run.living_children():
@@ -331,17 +293,6 @@ class Driver:
         for child in self.run.living_children():
             await self._try(lambda child=child: self.site.journal.command(child, gone))
         await self._try(self.mine.catch_up)
-
-    def _end_of(self, agent: "asyncio.Task[Any]") -> Completed | Failed:
-        if agent.cancelled():
-            said = "a cancellation that nobody asked for came out of the agent"
-            return Failed(error=f"CancelledError: {said}")
-        if error := agent.exception():
-            return Failed(error=described(error))
-        try:
-            return Completed(result=dump(agent.result()))
-        except InvalidInput as refused:
-            return Failed(error=described(refused))
 
     # --- what it does for the doors ---
 
@@ -456,38 +407,16 @@ class Driver:
         return not self._flights
 
     def _unwound(self) -> bool:
-        """Whether the agent is out of memory. Its doors tell it by themselves, and it may clean
-        up; if it stands elsewhere, or takes too long, it is cancelled; in the end, left behind."""
+        """Whether the agent is out of memory and no door of it is doing anything."""
         is_told = bool(self.gate.turned_away or self.gate.holding or self._waiting or self._busy)
         self.gate.close()
         self._wake_waiters()
-        if self._agent is None or self._agent.done() or self._agent_cancels > 2:
-            self._ladder.off()
-            return not self._busy
-        if is_told or self._entered_to_unwind:
-            self._ladder.set(self.site.habits.stop_grace_s)
-        elif self._agent_cancels == 0:
-            self._climb()
-        return False
-
-    def _climb(self) -> None:
-        if self._agent and not self._agent.done():
-            self._agent_cancels += 1
-            if self._agent_cancels <= 2:
-                self._agent.cancel()
-                self._ladder.set(self.site.habits.stop_grace_s)
-            else:
-                self._rung = "abandoned"
-                _log.error("The agent of run %s ignores being cancelled; left behind.", self.run.id)
-        self.news()
-
-    def _hurry_agent(self) -> None:
-        if self._agent_cancels == 1:
-            self._ladder.off()
-            self._climb()
+        return self._entry.is_unwound(is_told=is_told) and not self._busy
 
     def _highest(self) -> Rung:
-        return self._rung or ("task_cancel" if self._agent_cancels else "cooperative")
+        if "abandoned" in (self._rung, self._entry.rung):
+            return "abandoned"
+        return self._rung or self._entry.rung or "cooperative"
 
     async def _end_texts(self) -> None:
         """What was said in parts that have not ended was cut there."""
@@ -520,12 +449,11 @@ class Driver:
         """Let go of everything in memory, recording nothing."""
         self.gate.close()
         self._wake_waiters()
-        for alarm in (self._quiet, self._park, self._ladder, self._leave_by):
+        for alarm in (self._quiet, self._park, self._leave_by):
             alarm.off()
         for flight in self._flights:
             flight.stop(self.site.habits.stop_grace_s)
-        if self._agent and not self._agent.done():
-            self._agent.cancel()
+        self._entry.drop()
 
     # --- alarms ---
 

@@ -29,8 +29,9 @@ from pullcord.journal.store import Head
 from pullcord.runtime.agents import Agent, Function, as_agent
 from pullcord.runtime.alarms import Alarm, Alarms, LoopAlarms
 from pullcord.runtime.context import Context
-from pullcord.runtime.driver import Driver, Habits
+from pullcord.runtime.driver import Driver
 from pullcord.runtime.handle import RunHandle
+from pullcord.runtime.site import Habits
 
 _log: Final = logging.getLogger("pullcord.runtime")
 IfBusy: TypeAlias = Literal["refuse", "queue", "redirect"]

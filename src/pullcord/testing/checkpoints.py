@@ -17,9 +17,9 @@ from pullcord.journal.memory import MemoryStore
 from pullcord.journal.reading import Cursor
 from pullcord.journal.store import Listener, Store, Transaction, View
 from pullcord.runtime.agents import Agent, Function
-from pullcord.runtime.driver import Habits
 from pullcord.runtime.handle import RunHandle
 from pullcord.runtime.runtime import Runtime
+from pullcord.runtime.site import Habits
 
 T = TypeVar("T")
 Disturbance: TypeAlias = Literal["pause", "park", "restart"]

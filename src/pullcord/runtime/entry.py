@@ -1,0 +1,91 @@
+"""An agent's coroutine in memory: entered, ended by itself, unwound, or left behind."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from typing import Any, Final
+
+from pullcord.core.events import Completed, Failed, Rung
+from pullcord.core.values import dump
+from pullcord.errors import InvalidInput
+from pullcord.runtime.alarms import Alarm, Alarms
+from pullcord.runtime.flight import described
+from pullcord.runtime.gate import Gate
+
+_log: Final = logging.getLogger("pullcord.runtime")
+
+
+class Entry:
+    """The agent of one run, as long as it is in memory. `news` is called when it may have moved."""
+
+    def __init__(
+        self, run_id: str, gate: Gate, alarms: Alarms, grace_s: float, news: Callable[[], None]
+    ) -> None:
+        self._run_id, self._gate, self._grace_s, self._news = run_id, gate, grace_s, news
+        self._task: asyncio.Task[Any] | None = None
+        self._ladder = Alarm(alarms, self._climb)
+        self._cancels = 0
+        self._has_time = False
+        self.is_done = False  # it returned or raised by itself
+        self.rung: Rung = ""
+
+    def begin(self, agent: Coroutine[Any, Any, Any], *, only_to_unwind: bool) -> None:
+        """Enter it. `only_to_unwind`: it gets as far as it was, and finds the gate closed there."""
+        self._has_time = only_to_unwind
+        self._task = asyncio.create_task(agent)
+        self._task.add_done_callback(self._ended)
+
+    def end(self) -> Completed | Failed:
+        """What its end means for the run, if it ended by itself."""
+        assert self._task is not None
+        if self._task.cancelled():  # by whom? Not by us, and no person's cancel looks like this
+            said = "a cancellation that nobody asked for came out of the agent"
+            return Failed(error=f"CancelledError: {said}")
+        if error := self._task.exception():
+            return Failed(error=described(error))
+        try:
+            return Completed(result=dump(self._task.result()))
+        except InvalidInput as refused:
+            return Failed(error=described(refused))
+
+    def is_unwound(self, *, is_told: bool) -> bool:
+        """Whether it is out of memory. Its doors tell it by themselves, and it may clean up; if it
+        stands elsewhere, or takes too long, it is cancelled; in the end it is left behind."""
+        if self._task is None or self._task.done() or self._cancels > 2:
+            self._ladder.off()
+            return True
+        if is_told or self._has_time:
+            self._ladder.set(self._grace_s)
+        elif self._cancels == 0:
+            self._climb()
+        return False
+
+    def hurry(self) -> None:
+        """The second press: the next rung comes at once."""
+        if self._cancels == 1:
+            self._ladder.off()
+            self._climb()
+
+    def drop(self) -> None:
+        """Let go of it; what becomes of it is nobody's business any more."""
+        self._ladder.off()
+        if self._task and not self._task.done():
+            self._task.cancel()
+
+    def _ended(self, task: "asyncio.Task[Any]") -> None:
+        if not task.cancelled():
+            task.exception()  # seen; what it means is decided by the state of the run
+        self.is_done = not self._gate.is_closed  # else it was unwound, and its end means nothing
+        self._news()
+
+    def _climb(self) -> None:
+        if self._task and not self._task.done():
+            self._cancels += 1
+            if self._cancels <= 2:
+                self.rung = "task_cancel"
+                self._task.cancel()
+                self._ladder.set(self._grace_s)
+            else:
+                self.rung = "abandoned"
+                _log.warning("The agent of %s ignores being cancelled; left behind.", self._run_id)
+        self._news()

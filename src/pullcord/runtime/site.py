@@ -1,0 +1,33 @@
+"""Where a run is driven: what a driver needs of the runtime around it, and how patient that is."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from pullcord.journal.clock import Clock
+from pullcord.journal.journal import Journal
+from pullcord.runtime.alarms import Alarms
+
+
+@dataclass(frozen=True, kw_only=True)
+class Habits:
+    """How patient a runtime is. Seconds."""
+
+    park_after_s: float = 60.0  # how long a run at rest is kept in memory
+    lease_s: float = 30.0  # how long a silent process keeps its runs
+    stop_grace_s: float = 2.0  # how long a step may take to heed a cancel before the next rung
+    shutdown_grace_s: float = 5.0  # how long steps may go on when the runtime closes
+    quiet_s: float = 0.02  # how long nothing must happen before a run is called waiting
+    retry_storage_s: float = 0.5
+
+
+class Site(Protocol):
+    """What a driver needs of the runtime around it."""
+
+    journal: Journal
+    clock: Clock
+    alarms: Alarms
+    habits: Habits
+    owner: str
+
+    def knows(self, agent: str) -> bool: ...
+    def set_timer(self, due_ms: int) -> None: ...
