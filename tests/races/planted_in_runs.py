@@ -9,6 +9,7 @@ import pytest
 from pullcord.core.events import ChildBorn, Event, StepStarted
 from pullcord.core.run import Run
 from pullcord.core.states import RunState
+from pullcord.errors import Fenced
 from pullcord.journal.ledger import Ledger
 from pullcord.runtime import steps
 from pullcord.runtime.driver import Driver
@@ -121,6 +122,17 @@ def parks_without_giving_the_run_back(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Driver, "_try", tried)
 
 
+def takes_a_refusal_for_a_loss(patch: pytest.MonkeyPatch) -> None:
+    honest = Ownership.retake
+
+    async def retake(self: Ownership, **more: Any) -> bool:
+        if not await honest(self, **more):
+            raise Fenced(self.run.id, epoch=self.lease.epoch, current_epoch=0, why="lost")
+        return True
+
+    patch.setattr(Ownership, "retake", retake)
+
+
 def catches_up_without_a_turn(patch: pytest.MonkeyPatch) -> None:
     async def catch_up(self: Ownership) -> int:
         return await self._catch_up()  # pyright: ignore[reportPrivateUsage]
@@ -149,6 +161,7 @@ PLANTED_IN_RUNS: Final[tuple[Plant, ...]] = (
     waits_although_the_answer_has_come,
     hears_nothing_of_what_others_do,
     parks_without_giving_the_run_back,
+    takes_a_refusal_for_a_loss,
     catches_up_without_a_turn,
     spawns_after_the_cancel,
 )

@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from pullcord import RunHandle
+from pullcord import RunHandle, RunState
 from pullcord.core.states import TERMINAL
 from tests.races.runs import Process, Story, Town
 
@@ -29,6 +29,23 @@ async def a_pause_and_a_resume_against_completion(town: Town) -> None:
         await run.resume(by="ana", instruction="be brief")
 
     await town.together(pause_and_resume(), run.pause(by="bo", now=True))
+    await owner.see_through()
+
+
+async def quick_presses(town: Town) -> None:
+    owner = await town.process()
+    run = await owner.start("asks")
+    await run.reached(RunState.WAITING)
+    await run.pause(by="ana")
+
+    async def press() -> None:
+        for _ in range(4):
+            await run.resume(by="bo")
+            for _ in range(town.loop.choose(6)):
+                await town.loop.elsewhere()
+            await run.pause(by="bo")
+
+    await town.together(press())
     await owner.see_through()
 
 
@@ -161,6 +178,7 @@ async def _maybe(town: Town, act: Callable[..., Awaitable[object]]) -> None:
 RUN_STORIES: Final[tuple[Story, ...]] = (
     a_cancel_against_completion,
     a_pause_and_a_resume_against_completion,
+    quick_presses,
     a_parked_run_is_resumed,
     redirects_while_a_plan_is_carried_out,
     a_tree_is_cancelled_while_children_are_born,

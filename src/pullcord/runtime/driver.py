@@ -241,11 +241,9 @@ class Driver:
                 await self._try(lambda: self.site.journal.release(self.mine.lease))
                 self._is_over = True
             return
+        # If it is not to be had, somebody has paused it again, or taken it: the next look tells.
         ttl_s = self.site.habits.lease_s
-        if not await self._try(
-            lambda: self.mine.retake(ttl_s=ttl_s, code_version=self._code_version)
-        ):
-            self._is_lost = True
+        await self._try(lambda: self.mine.retake(ttl_s=ttl_s, code_version=self._code_version))
         self.news()
 
     async def _cancelling(self) -> None:

@@ -32,7 +32,7 @@ class Ownership:
         self.run: Run = claim.run
 
     async def retake(self, *, ttl_s: float, code_version: str) -> bool:
-        """Go on under a new lease, after the run has been at rest. False: another has it."""
+        """Go on under a new lease, after the run has been at rest. False: it is not to be had."""
         async with self._turn:
             claim = await self._journal.acquire(
                 self.run.id,
