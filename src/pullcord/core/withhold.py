@@ -4,13 +4,21 @@ import msgspec
 
 from pullcord.core.events import (
     Answered,
+    AttentionRaised,
     Completed,
     Created,
     DoubtSettled,
     Event,
+    Failed,
+    ItemRewritten,
+    ItemStarted,
     LateResult,
+    PlanItem,
+    Planned,
     QuestionAsked,
+    Redirected,
     Remembered,
+    StepFailed,
     StepFinished,
     StepStarted,
     TextEnded,
@@ -29,6 +37,19 @@ def withheld(event: Event) -> Event:
             return msgspec.structs.replace(event, args=NULL)
         case Created():
             return msgspec.structs.replace(event, input=NULL)
+        case StepFailed() | Failed():
+            return msgspec.structs.replace(event, error="")
+        case Redirected():
+            return msgspec.structs.replace(event, instruction="")
+        case Planned():
+            items = tuple(PlanItem(item.id, "") for item in event.items)
+            return msgspec.structs.replace(event, items=items)
+        case ItemRewritten():
+            return msgspec.structs.replace(event, before="", after="")
+        case ItemStarted():
+            return msgspec.structs.replace(event, text="", told=())
+        case AttentionRaised():
+            return msgspec.structs.replace(event, text="")
         case Answered() | Remembered():
             return msgspec.structs.replace(event, value=NULL)
         case QuestionAsked():

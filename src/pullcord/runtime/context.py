@@ -29,7 +29,6 @@ from pullcord.core.values import check_id, check_text, dump, load
 from pullcord.errors import AgentUnknown, InvalidInput
 from pullcord.journal.ledger import Append
 from pullcord.runtime.driver import Driver
-from pullcord.runtime.flight import current_flight
 from pullcord.runtime.history import Turn, history
 from pullcord.runtime.identity import Scope, short_id
 from pullcord.runtime.outcome import outcome
@@ -115,19 +114,12 @@ class Context:
         step it is the place where that step stands still.
         """
         await self._driver.mine.catch_up()
-        flight = current_flight()
-        if self._driver.run.state is RunState.RUNNING and self._driver.gate.is_open:
-            return
-        self._driver.news()
-        await self._driver.moved()
-        if flight:
-            flight.hold()
+        if self._driver.is_only_unwinding:
+            return  # it was past this point before
+        if self._driver.run.state is not RunState.RUNNING:
             self._driver.news()
-        try:
-            await self._driver.gate.passes()
-        finally:
-            if flight:
-                flight.go_on()
+            await self._driver.moved()
+        await self._driver.gate.passes()
 
     async def defer(self, function: Callable[..., Awaitable[object]], *args: Any) -> None:
         """Have `await function(*args)` carried out however the run ends, last one first.
@@ -169,7 +161,8 @@ class Context:
             await self._driver.begin(PlanEnded(plan=plan))
 
     async def instructions(self) -> list[str]:
-        """Return what people have said since the last time, in order, each of it once.
+        """Return what people have said since the last time, in order, each of it once. What has
+        rewritten an item of a plan that has not begun is among it.
 
         What is never drained is returned to its author when the run ends.
         """
@@ -309,7 +302,7 @@ class ChildRun:
                 f"Cannot wait for {self.run_id}: it was started detached. Nothing was changed. "
                 "Start it without detached=True."
             )
-        if mine is not None:
+        if mine is not None and not self._driver.memory.children.get(self.run_id):
             await self._driver.until(lambda run: bool(run.children[self.run_id].state))
         return await outcome(self._driver.site.journal, self.run_id)
 
@@ -336,6 +329,6 @@ def _start_next(run: Run, plan: str) -> list[Event]:
 
 
 def _drain(run: Run, key: str) -> list[Event]:
-    told = {n: i.text for n, i in run.instructions.items() if i.status == "queued" and not i.item}
+    told = {n: i.text for n, i in run.instructions.items() if i.status == "queued"}
     settled: list[Event] = [InstructionSettled(instruction=n, outcome="delivered") for n in told]
     return [*settled, Remembered(key=key, value=dump(list(told.values())))]

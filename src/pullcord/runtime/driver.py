@@ -20,7 +20,6 @@ from pullcord.core.events import (
     Event,
     Failed,
     Paused,
-    Released,
     Requeued,
     Rung,
     StepInDoubt,
@@ -33,10 +32,11 @@ from pullcord.errors import Fenced, JournalClosed, StorageFailed
 from pullcord.journal.ledger import Change, Claim
 from pullcord.runtime.alarms import Alarm
 from pullcord.runtime.entry import Entry
-from pullcord.runtime.flight import Flight, described, in_doubt, together
+from pullcord.runtime.flight import Flight, in_doubt, together
 from pullcord.runtime.gate import Gate
 from pullcord.runtime.memory import Memory, remember
 from pullcord.runtime.ownership import Ownership, Wanted
+from pullcord.runtime.releasing import Releasing
 from pullcord.runtime.site import Site
 
 _log: Final = logging.getLogger("pullcord.runtime")
@@ -58,7 +58,7 @@ class Driver:
         self.site = site
         self.memory = Memory()
         self.mine = Ownership(site.journal, claim)
-        self.gate = Gate()
+        self.gate = Gate(self.news)
         self.defers: dict[str, Callable[[], Awaitable[object]]] = {}
         self._enter, self._code_version = enter, code_version
         self._entry = Entry(
@@ -69,10 +69,12 @@ class Driver:
         self._busy = 0  # doors that are doing something
         self._news = asyncio.Event()
         self._moved: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.is_only_unwinding = False  # entered only to find out how to release what it holds
         self._is_over = self._is_leaving = self._is_parking = self._is_lost = False
         self._may_cut = False  # the time that a shutdown gives to steps is over
         self._rung: Rung = ""
         self._later: set[asyncio.Task[None]] = set()
+        self._releasing: Releasing | None = None
         self._quiet = Alarm(site.alarms, self._block)
         self._park = Alarm(site.alarms, self._give_up_memory)
         self._leave_by = Alarm(site.alarms, self._cut_now)
@@ -130,6 +132,7 @@ class Driver:
         if is_cancelling:
             self.gate.close()  # it gets as far as it was, to say again how to release what it holds
         if self.run.state is _S.RUNNING or (is_cancelling and self.run.defers):
+            self.is_only_unwinding = is_cancelling
             self._entry.begin(self._enter(self), only_to_unwind=is_cancelling)
         else:
             self._is_parking = True
@@ -174,7 +177,8 @@ class Driver:
         self._moved = asyncio.get_running_loop().create_future()
 
     async def _running(self) -> None:
-        if self._is_leaving and not (self._entry.is_done and not self.run.living_children()):
+        is_ending = self._entry.is_done and not self._flights and not self.run.living_children()
+        if self._is_leaving and not is_ending:
             self.gate.shut()
             if not self._landed() or not self._unwound():
                 return
@@ -211,7 +215,7 @@ class Driver:
             return
         for _ in range(3):  # what was in flight may have been the last of it
             await asyncio.sleep(0)
-        if self._entry.is_done:
+        if self._entry.is_done and not self.run.living_children():
             await self._finish()
         elif not self._busy and all(flight.is_held for flight in self._flights):
             await self.record(Paused(rung=self._highest()))
@@ -260,7 +264,8 @@ class Driver:
                 await self._try(lambda: self.site.journal.release(self.mine.lease))
                 self._is_over = True
             return
-        await self._release_deferred()
+        if not self._released(hurry=self.run.cancel is None or bool(self.run.cancel.hurried_seq)):
+            return
         await self._end_texts()
         if await self.record(Cancelled(rung=self._highest()), release=True):
             self._is_over = True
@@ -268,8 +273,8 @@ class Driver:
 
     async def _finish(self) -> None:
         """The agent returned or raised. What it leaves open is closed before that is recorded."""
-        if self._flights:
-            return
+        if self._flights or self._busy:
+            return  # tasks of its own are not through yet
         end = self._entry.end()
         if isinstance(end, Failed):
             await self._cancel_children()
@@ -277,7 +282,8 @@ class Driver:
             if self.run.state is _S.RUNNING:
                 await self.record(Blocked(seen_seq=self.run.seq))
             return
-        await self._release_deferred()
+        if not self._released(hurry=self._may_cut):
+            return
         await self._end_texts()
         if isinstance(end, Completed):
             await self._name_the_vanished()
@@ -425,23 +431,20 @@ class Driver:
         for part, text in said.items():
             await self.record(TextEnded(part=part, text=text, complete=False))
 
-    async def _release_deferred(self) -> None:
-        for defer, name in reversed(list(self.run.defers.items())):
-            error = ""
-            try:
-                if defer not in self.defers:
-                    raise LookupError("the agent does not say any more how")
-                await self.defers[defer]()
-            except Exception as failed:
-                error = described(failed)
-                text = f"{name!r} could not be released: {error}"
-                await self.record(AttentionRaised(item=defer, text=text))
-            await self.record(Released(defer=defer, error=error))
+    def _released(self, *, hurry: bool) -> bool:
+        """Whether nothing is left to be released. What takes too long is named, not waited for."""
+        if not self.run.defers:
+            return True
+        if self._releasing is None or self._releasing.is_over:
+            self._releasing = Releasing(self)
+        if hurry or self._may_cut:
+            self._releasing.hurry()
+        return False
 
     async def _name_the_vanished(self) -> None:
-        for past in self.memory.vanished():
+        for step, past in self.memory.vanished():
             text = f"Step {past.name!r} was carried out, and the agent's code has it no more."
-            await self.record(AttentionRaised(item=f"vanished-{past.digest}"[:64], text=text))
+            await self.record(AttentionRaised(item=f"vanished-{step}"[:64], text=text))
 
     def _drop(self) -> None:
         """Let go of everything in memory, recording nothing."""
@@ -452,6 +455,8 @@ class Driver:
         for flight in self._flights:
             flight.stop(self.site.habits.stop_grace_s)
         self._entry.drop()
+        if self._releasing:
+            self._releasing.hurry()
 
     # --- alarms ---
 

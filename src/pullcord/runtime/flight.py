@@ -20,7 +20,7 @@ from pullcord.core.events import (
     StepInterrupted,
 )
 from pullcord.core.values import dump
-from pullcord.errors import Fenced, InvalidInput
+from pullcord.errors import Fenced, InvalidInput, JournalClosed
 from pullcord.runtime.alarms import Alarm, Alarms
 from pullcord.runtime.ownership import Wanted
 
@@ -122,8 +122,8 @@ class Flight:
             if not inner.done():
                 return await self._let_go(inner)
             return await self._decide(self._outcome(inner))
-        except Fenced:
-            return None  # another process owns the run; it has judged this attempt already
+        except (Fenced, JournalClosed):
+            return None  # another process owns the run; it judges this attempt
 
     async def _carry_out(self, call: Call) -> Any:
         _FLIGHT.set(self)

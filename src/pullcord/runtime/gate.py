@@ -1,14 +1,17 @@
 """Where an agent is held: every door of its context passes the gate before it does anything."""
 
 import asyncio
+from collections.abc import Callable
 
 from pullcord.errors import Interrupted
+from pullcord.runtime.flight import current_flight
 
 
 class Gate:
     """Open while the run is running, shut while it is held, and closed for good when it unwinds."""
 
-    def __init__(self) -> None:
+    def __init__(self, news: Callable[[], None]) -> None:
+        self._news = news  # called when somebody has come to stand before it
         self._opened = asyncio.Event()
         self._is_closed = False
         self.holding = 0  # how many tasks stand before it
@@ -35,17 +38,27 @@ class Gate:
         self._opened.set()
 
     async def passes(self) -> None:
-        """Return when the gate is open.
+        """Return when the gate is open. A step whose function stands here stands still.
 
         Raises:
             Interrupted: it was closed.
         """
+        if not self._opened.is_set():
+            await self._stand()
+        if self._is_closed:
+            self.turned_away += 1
+            raise Interrupted("this run is being unwound; nothing more is begun")
+
+    async def _stand(self) -> None:
+        flight = current_flight()
         self.holding += 1
+        if flight:
+            flight.hold()
+        self._news()
         try:
             while not self._opened.is_set():
                 await self._opened.wait()
         finally:
             self.holding -= 1
-        if self._is_closed:
-            self.turned_away += 1
-            raise Interrupted("this run is being unwound; nothing more is begun")
+            if flight:
+                flight.go_on()

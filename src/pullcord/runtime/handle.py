@@ -8,7 +8,7 @@ import msgspec
 
 from pullcord.core.commands import Answer, Cancel, Command, Pause, Redirect, Resume, Settle, Source
 from pullcord.core.decide import Ack
-from pullcord.core.events import TAGS, Record, TextEnded
+from pullcord.core.events import TAGS, CancelRequested, Record, TextEnded
 from pullcord.core.fold import evolve
 from pullcord.core.receipts import Receipt, receipt
 from pullcord.core.run import Run
@@ -90,14 +90,18 @@ class RunHandle:
     async def events(self, *, after: Cursor = START) -> AsyncGenerator[Item]:
         """Yield everything after `after`, then what happens, until the run has ended. No gap, no
         duplicate. Of a quarantined run, what it said and found is left out."""
-        stop = (await self.look()).cancel
-        hide = stop is not None and stop.quarantine
+        run = await self.look()
+        if run.ended and after.seq >= run.state_seq:
+            return
+        hide = run.cancel is not None and run.cancel.quarantine
         async with aclosing(self._journal.subscribe(self.id, after=after)) as stream:
             async for cursor, item in stream:
                 if isinstance(item, LiveText):
                     if not hide:
                         yield cursor, item
                     continue
+                if isinstance(item.event, CancelRequested) and item.event.quarantine:
+                    hide = True
                 shown = msgspec.structs.replace(item, event=withheld(item.event)) if hide else item
                 yield cursor, shown
                 if TAGS[type(item.event)] in TERMINAL:

@@ -106,10 +106,10 @@ class Memory:
         past = self.steps.get(step) if step else None
         return past if past and past.digest != digest else None
 
-    def vanished(self) -> list[Past]:
+    def vanished(self) -> list[tuple[str, Past]]:
         """What was carried out, and the agent has not asked for in this whole life."""
-        mine = [past for past in self.steps.values() if not past.inherited]
-        return [past for past in mine if past.status == "finished" and not past.is_met]
+        mine = [(step, past) for step, past in self.steps.items() if not past.inherited]
+        return [(step, p) for step, p in mine if p.status == "finished" and not p.is_met]
 
     def _take(self, event: Event) -> None:
         match event:

@@ -15,6 +15,7 @@ class Habits:
     park_after_s: float = 60.0  # how long a run at rest is kept in memory
     lease_s: float = 30.0  # how long a silent process keeps its runs
     stop_grace_s: float = 2.0  # how long a step may take to heed a cancel before the next rung
+    release_s: float = 10.0  # how long each `ctx.defer` may take to release what it holds
     shutdown_grace_s: float = 5.0  # how long steps may go on when the runtime closes
     quiet_s: float = 0.02  # how long nothing must happen before a run is called waiting
     retry_storage_s: float = 0.5

@@ -1,0 +1,74 @@
+"""Releasing what an agent has deferred, last one first, however its run ends."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, Final, Protocol
+
+from pullcord.core.events import AttentionRaised, Event, Released
+from pullcord.core.run import Run
+from pullcord.errors import Interrupted
+from pullcord.runtime.flight import described
+from pullcord.runtime.site import Site
+
+_LAST_S: Final = 0.05
+
+
+class Holder(Protocol):
+    """Whose things are released: a driver."""
+
+    site: Site
+    defers: dict[str, Callable[[], Awaitable[object]]]
+
+    @property
+    def run(self) -> Run: ...
+    async def record(self, wanted: Event, /) -> list[Event]: ...
+    def later(self, work: Coroutine[Any, Any, None], /) -> None: ...
+    def news(self) -> None: ...
+
+
+class Releasing:
+    """Goes through what is to be released. One that fails or hangs is named; the others go on."""
+
+    def __init__(self, holder: Holder) -> None:
+        self._holder = holder
+        self._call: asyncio.Future[object] | None = None
+        self._is_hurried = False
+        self.is_over = False
+        holder.later(self._go_through())
+
+    def hurry(self) -> None:
+        """Wait for none of it any longer."""
+        self._is_hurried = True
+        if self._call:
+            self._call.cancel()
+
+    async def _go_through(self) -> None:
+        try:
+            for defer, name in reversed(list(self._holder.run.defers.items())):
+                error = await self._release(defer)
+                if error:
+                    text = f"{name!r} could not be released: {error}"
+                    await self._holder.record(AttentionRaised(item=defer, text=text))
+                await self._holder.record(Released(defer=defer, error=error))
+        finally:
+            self.is_over = True
+            self._holder.news()
+
+    async def _release(self, defer: str) -> str:
+        """Return what went wrong, or nothing."""
+        if defer not in self._holder.defers:
+            return "LookupError: the agent does not say any more how"
+        seconds = self._holder.site.habits.release_s
+        call = self._call = asyncio.ensure_future(self._holder.defers[defer]())
+        await asyncio.wait({call}, timeout=_LAST_S if self._is_hurried else seconds)
+        if not call.done():
+            call.cancel()
+            await asyncio.wait({call}, timeout=_LAST_S)
+            call.add_done_callback(lambda late: late.cancelled() or late.exception())
+            return f"TimeoutError: it took longer than {seconds:g} s"
+        if call.cancelled():
+            return "CancelledError: there was no more time for it"
+        failed = call.exception()
+        if failed is not None and not isinstance(failed, Exception | Interrupted):
+            raise failed
+        return described(failed) if failed else ""
