@@ -115,8 +115,7 @@ def parks_without_giving_the_run_back(patch: pytest.MonkeyPatch) -> None:
 
     async def tried(self: Driver, work: Callable[[], Awaitable[Any]]) -> Any:
         if self.run.state is RunState.PAUSED and self._is_parking:  # pyright: ignore
-            self.lose()
-            return None
+            raise Fenced(self.run.id, epoch=0, current_epoch=0, why="forgotten")
         return await honest(self, work)
 
     patch.setattr(Driver, "_try", tried)

@@ -110,7 +110,7 @@ class Town:
         hands = MortalHands(TellingHands(self.store, self))
         journal = NewsJournal(self.store, clock=LoopClock(self.loop), hands=hands)
         journal.town = self
-        patience = Habits(lease_s=LEASE_S, retry_storage_s=1.0, **habits)
+        patience = Habits(lease_s=LEASE_S, retry_storage_s=1.0, breath_s=0, **habits)
         agents = Agents(self, hands)
         runtime = Runtime(journal, agents=agents.all(), clock=LoopClock(self.loop), habits=patience)
         made = Process(self, runtime, hands)

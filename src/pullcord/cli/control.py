@@ -148,8 +148,7 @@ def _wait(asked: Any, here: Desk) -> int:
         for r in here.read(lambda view: records_of(view, asked.run))
         if isinstance(r.event, TextEnded)
     }
-    hide = run.cancel is not None and run.cancel.quarantine
-    made = receipt(run, None if hide else cut)
+    made = receipt(run, cut)
     if asked.json:
         sys.stdout.write(to_json(made))
     else:

@@ -121,10 +121,10 @@ def _show(asked: Any, here: Desk) -> int:
     records = here.read(lambda view: records_of(view, asked.run))
     now = here.clock.wall_ms()
     if asked.json:
-        shown = _as_row(here, head, run, now) | {
-            "says": TABLE[run.state].says,
-            "run_state": msgspec.to_builtins(run, str_keys=True),
-        }
+        is_hidden = run.cancel is not None and run.cancel.quarantine
+        shown = _as_row(here, head, run, now) | {"says": TABLE[run.state].says}
+        if not is_hidden:
+            shown["run_state"] = msgspec.to_builtins(run, str_keys=True)
         if asked.records:
             shown["records"] = [_as_json(_visible(run, record)) for record in records]
         sys.stdout.write(to_json(shown))
@@ -133,6 +133,9 @@ def _show(asked: Any, here: Desk) -> int:
     print(f"{TABLE[run.state].says}   {times(_times(here, head, run, now))}")
     if not _is_cared_for(here, head):
         print(nobody(run, records))
+    if run.cancel and run.cancel.quarantine:
+        print("It is quarantined: what it said and found is kept as evidence, and not shown.")
+        return 0
     _section("plan", list(plan_lines(run)))
     _section("steps", list(step_lines(run)))
     _section("questions", _questions(run))
@@ -182,8 +185,7 @@ def _receipt(asked: Any, here: Desk) -> int:
     _, run = here.run(asked.run)
     records = here.read(lambda view: records_of(view, asked.run))
     cut = {r.event.part: r.event.text for r in records if isinstance(r.event, TextEnded)}
-    hide = run.cancel is not None and run.cancel.quarantine
-    made = receipt(run, None if hide else cut)
+    made = receipt(run, cut)
     if asked.json:
         sys.stdout.write(to_json(made))
     else:

@@ -123,7 +123,7 @@ def _created(run: Run, event: Created, record: Record) -> None:
 
 def _count_time(run: Run, event: Event, record: Record, after: RunState) -> None:
     """Put the time since the last change of state where it belongs."""
-    if type(event) is Claimed and run.state is not RunState.QUEUED:
+    if type(event) is Claimed and run.state not in (RunState.QUEUED, RunState.WAITING):
         # A takeover: after its last record the owner before was dead, as far as anybody knows.
         run.times = run.times.plus(run.state, run.at_ms - run.since_ms)
         run.times = run.times.plus(RunState.QUEUED, record.at_ms - run.at_ms)

@@ -42,9 +42,11 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True):
 def receipt(run: Run, texts: Mapping[str, str] | None = None) -> Receipt:
     """Return the receipt of the run as it is. Before its end it is the receipt so far.
 
-    `texts`: what was said in each part, if at hand; without it a cut part is known by its id.
+    `texts`: what was said in each part, if at hand; without it a cut part is known by its id. Of a
+    quarantined run it says what happened, and nothing of what was said.
     """
-    said = texts or {}
+    is_hidden = run.cancel is not None and run.cancel.quarantine
+    said = {} if is_hidden else texts or {}
     sorted_steps: dict[str, list[str]] = {}
     for step in run.steps.values():
         sorted_steps.setdefault(_heading(step.undo, step.late_seq, step.status), []).append(
@@ -64,9 +66,9 @@ def receipt(run: Run, texts: Mapping[str, str] | None = None) -> Receipt:
         in_doubt=under("in_doubt"),
         failed=under("failed"),
         interrupted=under("interrupted"),
-        not_attempted=tuple(_not_attempted(run)),
+        not_attempted=() if is_hidden else tuple(_not_attempted(run)),
         partial_text=tuple(said.get(p, p) for p, complete in run.texts.items() if not complete),
-        attention=tuple(run.attention.values()),
+        attention=tuple(run.attention if is_hidden else run.attention.values()),
         detached=tuple(n for n, child in run.children.items() if child.detached),
         cost=run.cost,
         times=run.times,

@@ -100,7 +100,7 @@ TABLE: Final[Mapping[RunState, Row]] = {
         needs_owner=False,
         text="refused",
         on=_stay(_S.PAUSED, "redirected", "instruction_settled", "answered", "child_ended")
-        | _stay(_S.PAUSED, "step_interrupted", "step_in_doubt", "text_ended")
+        | _stay(_S.PAUSED, "text_ended", *_OUTCOMES)  # of a step that stood at its checkpoint
         | _stay(_S.PAUSED, "item_rewritten", "doubt_settled")
         | {"resumed": _S.QUEUED, "cancel_requested": _S.CANCELLING},
     ),

@@ -72,8 +72,10 @@ def dump(value: object) -> Json:
         encoded = _encode(plain)
     except RecursionError:
         raise Unstorable("$", why="it is circular, or nested too deeply") from None
-    except (TypeError, OverflowError, UnicodeEncodeError, ValueError) as error:
-        raise Unstorable("$", why=str(error)) from None
+    except Unstorable:
+        raise
+    except Exception as error:  # also what the value's own code raises when it is asked
+        raise Unstorable("$", why=f"{type(error).__name__}: {error}") from None
     if len(encoded) > VALUE_MAX_BYTES:
         raise Unstorable(
             "$", why=f"it has {len(encoded):,} bytes, and {VALUE_MAX_BYTES:,} are allowed"

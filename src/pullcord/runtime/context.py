@@ -26,16 +26,18 @@ from pullcord.core.events import (
 from pullcord.core.run import Run
 from pullcord.core.states import RunState
 from pullcord.core.values import check_id, check_text, dump, load
-from pullcord.errors import AgentUnknown, InvalidInput
+from pullcord.errors import AgentUnknown, InvalidInput, InvalidText
 from pullcord.journal.ledger import Append
 from pullcord.runtime.driver import Driver
+from pullcord.runtime.flight import current_flight
 from pullcord.runtime.history import Turn, history
-from pullcord.runtime.identity import Scope, short_id
+from pullcord.runtime.identity import Identity, Scope, short_id
 from pullcord.runtime.outcome import outcome
 from pullcord.runtime.questions import answered, ask
 from pullcord.runtime.steps import Retry, Wish, carry_out
 
 _COALESCE_CHARS: Final = 4096
+_PART_MAX_CHARS: Final = 2**21  # a part is one record when it has ended
 
 
 class PlanStep(msgspec.Struct, frozen=True):
@@ -62,8 +64,19 @@ class Context:
 
     def __init__(self, driver: Driver, deps: Any = None, scope: Scope | None = None) -> None:
         self._driver = driver
-        self._scope = scope or Scope()
+        self._names = scope or Scope()
         self.deps = deps
+
+    @property
+    def _scope(self) -> Scope:
+        """What names things. Not inside a step: its function may be carried out again, or not at
+        all, and what it names there would be another thing the next time."""
+        if flight := current_flight():
+            raise InvalidInput(
+                f"Step {flight.name!r} used a door of its agent: inside a step only "
+                "ctx.checkpoint() is one. Nothing was begun by it. Do it before or after the step."
+            )
+        return self._names
 
     @property
     def run_id(self) -> str:
@@ -114,8 +127,9 @@ class Context:
         step it is the place where that step stands still.
         """
         await self._driver.mine.catch_up()
-        if self._driver.is_only_unwinding:
-            return  # it was past this point before
+        is_granted = current_flight() is not None and self._driver.lets_steps_finish
+        if self._driver.is_only_unwinding or is_granted:
+            return  # it was past this point before; or it is to finish while it can
         if self._driver.run.state is not RunState.RUNNING:
             self._driver.news()
             await self._driver.moved()
@@ -124,12 +138,13 @@ class Context:
     async def defer(self, function: Callable[..., Awaitable[object]], *args: Any) -> None:
         """Have `await function(*args)` carried out however the run ends, last one first.
 
-        After a crash it may be carried out a second time: it should be one that does not mind.
+        After a crash it may be carried out a second time: it should be one that does not mind. It
+        cannot use the doors of the context, and has `Habits.release_s`.
         """
         name = getattr(function, "__name__", "release")
         defer = self._scope.other("defer", name)
         self._driver.defers[defer] = lambda: function(*args)
-        if defer not in self._driver.run.defers and defer not in self._driver.memory.values:
+        if defer not in self._driver.run.defers and defer not in self._driver.memory.own_values:
             # Remembered too, because one that was released is not to be held once more.
             await self._driver.begin(
                 lambda _: [Deferred(defer=defer, name=name), Remembered(key=defer)]
@@ -208,6 +223,9 @@ class Context:
     async def _stream(self, part: str, chunks: AsyncIterable[str]) -> str:
         shown = ""
         async for chunk in chunks:
+            if len(shown) + len(chunk) > _PART_MAX_CHARS:
+                why = f"one part may have {_PART_MAX_CHARS:,} characters; go on in another"
+                raise InvalidText("streamed text", why=why)
             for start in range(0, len(chunk), _COALESCE_CHARS):
                 piece = chunk[start : start + _COALESCE_CHARS]
                 await self._driver.say(part, piece, offset=len(shown))
@@ -226,7 +244,7 @@ class Context:
         who = self._scope.step(f"spawn {agent}", [agent, given], key)
         driver = self._driver
         for parent in (driver.run.id, *driver.memory.ancestors):
-            child = short_id(agent, parent, who)
+            child = _child_id(agent, parent, who)
             is_mine = parent == driver.run.id
             if child in driver.memory.children and (
                 is_mine or driver.memory.children[child] == RunState.COMPLETED
@@ -234,7 +252,7 @@ class Context:
                 return ChildRun(driver, child)
         if not driver.site.knows(agent):
             raise AgentUnknown(agent, known=())
-        child = short_id(agent, driver.run.id, who)
+        child = _child_id(agent, driver.run.id, who)
         born = Created(
             agent=agent,
             thread=self.thread,
@@ -305,6 +323,10 @@ class ChildRun:
         if mine is not None and not self._driver.memory.children.get(self.run_id):
             await self._driver.until(lambda run: bool(run.children[self.run_id].state))
         return await outcome(self._driver.site.journal, self.run_id)
+
+
+def _child_id(agent: str, parent: str, who: Identity) -> str:
+    return short_id(agent, parent, who.id, chars=16)  # unique in the whole store
 
 
 def _start_next(run: Run, plan: str) -> list[Event]:

@@ -13,7 +13,6 @@ from typing import Any, Final, TypeVar
 
 from pullcord.core.commands import Cancel
 from pullcord.core.events import (
-    AttentionRaised,
     Blocked,
     Cancelled,
     Completed,
@@ -23,17 +22,16 @@ from pullcord.core.events import (
     Requeued,
     Rung,
     StepInDoubt,
-    StepInterrupted,
-    TextEnded,
 )
 from pullcord.core.run import Run
-from pullcord.core.states import NEEDS_OWNER, RunState
-from pullcord.errors import Fenced, JournalClosed, StorageFailed
+from pullcord.core.states import RunState
+from pullcord.errors import Fenced, ImpossibleEvent, JournalClosed, PullcordError, StorageFailed
 from pullcord.journal.ledger import Change, Claim
 from pullcord.runtime.alarms import Alarm
 from pullcord.runtime.entry import Entry
-from pullcord.runtime.flight import Flight, in_doubt, together
+from pullcord.runtime.flight import Flight, described, together
 from pullcord.runtime.gate import Gate
+from pullcord.runtime.left_behind import end_texts, judge_what_was_begun, name_the_vanished
 from pullcord.runtime.memory import Memory, remember
 from pullcord.runtime.ownership import Ownership, Wanted
 from pullcord.runtime.releasing import Releasing
@@ -70,7 +68,8 @@ class Driver:
         self._news = asyncio.Event()
         self._moved: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.is_only_unwinding = False  # entered only to find out how to release what it holds
-        self._is_over = self._is_leaving = self._is_parking = self._is_lost = False
+        self._is_dropped = False
+        self._is_over = self._is_leaving = self._is_parking = False
         self._may_cut = False  # the time that a shutdown gives to steps is over
         self._rung: Rung = ""
         self._later: set[asyncio.Task[None]] = set()
@@ -85,9 +84,9 @@ class Driver:
         return self.mine.run
 
     @property
-    def is_driving(self) -> bool:
-        """It counts on its lease: the run is in no state that others may change hands in."""
-        return self.run.state in NEEDS_OWNER and not self._is_over
+    def lets_steps_finish(self) -> bool:
+        """The runtime closes: steps have its grace, and do not have to stand at a checkpoint."""
+        return self._is_leaving and not self._may_cut and self.run.state is _S.RUNNING
 
     # --- what others tell it ---
 
@@ -102,17 +101,14 @@ class Driver:
             self._leave_by.set(self.site.habits.shutdown_grace_s)
             self.news()
 
-    def lose(self) -> None:
-        """Another process owns the run: abandon it, write nothing."""
-        self._is_lost = True
-        self.news()
-
     # --- the life of it ---
 
     async def drive(self) -> None:
         """Carry the run on. Returns when it is at rest and no longer in memory, or lost."""
         try:
-            await self._take_over()
+            await judge_what_was_begun(self)
+            await end_texts(self)
+            self.news()
             self.memory = await self._try(lambda: remember(self.site.journal, self.run))
             self._begin()
             while not self._is_over:
@@ -121,6 +117,9 @@ class Driver:
                 await self._look()
         except (Fenced, JournalClosed, StorageFailed) as lost:
             _log.warning("Run %s is abandoned: %s", self.run.id, lost)
+        except PullcordError as error:
+            _log.exception("Run %s cannot be driven.", self.run.id)
+            await self._fail(error)
         finally:
             # Also when this very task is cancelled: that is nobody's cancel of the run. Nothing
             # is recorded; whoever owns the run next goes on from its records.
@@ -137,24 +136,23 @@ class Driver:
         else:
             self._is_parking = True
 
-    async def _take_over(self) -> None:
-        """Judge what the owner before had begun. Nobody knows what became of it; of what has no
-        effect, or may have it twice, nobody needs to."""
-        for step in self.run.open_steps():
-            known = self.run.steps[step]
-            if known.effect == "once":
-                doubt = StepInDoubt(step=step, why="its process ended before it could say")
-                await self.record(together(doubt, in_doubt(step, known.name)))
-            else:
-                await self.record(StepInterrupted(step=step))
-        await self._end_texts()
-        self.news()
+    async def _fail(self, error: PullcordError) -> None:
+        """Something that should be impossible: end the run, or whoever takes it meets the same."""
+        doubts = [StepInDoubt(step=step) for step in self.run.open_steps()]
+        end = Failed(error=f"it could not be driven: {described(error)}")
+        try:
+            await end_texts(self)
+            await self.mine.record(together(*doubts, end), release=True)
+        except PullcordError:
+            _log.exception("Run %s could not even be ended.", self.run.id)
 
     async def _look(self) -> None:
         await self._try(self.mine.catch_up)
         self._wake_waiters()
-        if self._is_lost or self.run.epoch != self.mine.lease.epoch:
-            raise Fenced(self.run.id, epoch=self.mine.lease.epoch, current_epoch=0, why="lost")
+        mine, now = self.mine.lease.epoch, self.run.epoch
+        if mine != now:
+            why = "another process has taken it over"
+            raise Fenced(self.run.id, epoch=mine, current_epoch=now, why=why)
         state = self.run.state
         if state not in (_S.PAUSED, _S.WAITING):
             self._park.off()
@@ -182,7 +180,7 @@ class Driver:
             self.gate.shut()
             if not self._landed() or not self._unwound():
                 return
-            await self._end_texts()
+            await end_texts(self)
             if await self.record(Requeued(), release=True):
                 self._is_over = True
             return
@@ -224,7 +222,9 @@ class Driver:
     async def _resting(self) -> None:
         """Paused or waiting: kept in memory for a while, ready to go on at once."""
         self.gate.shut()
-        if self.run.state is _S.WAITING and self.gate.holding and not self._is_leaving:
+        has_ended = self._entry.is_done and not self.run.living_children()
+        is_kept = not self._is_leaving and not self._is_parking
+        if self.run.state is _S.WAITING and (self.gate.holding or has_ended) and is_kept:
             return await self._take_again()  # a parallel branch found something to do
         if not self._is_leaving and not self._is_parking:
             return self._park.set(self.site.habits.park_after_s)
@@ -233,7 +233,7 @@ class Driver:
             return None
         if not self._landed() or not self._unwound():
             return None
-        await self._end_texts()
+        await end_texts(self)
         await self._try(lambda: self.site.journal.release(self.mine.lease))
         self._is_over = True
         return None
@@ -248,6 +248,7 @@ class Driver:
         # If it is not to be had, somebody has paused it again, or taken it: the next look tells.
         ttl_s = self.site.habits.lease_s
         await self._try(lambda: self.mine.retake(ttl_s=ttl_s, code_version=self._code_version))
+        self._rung = ""
         self.news()
 
     async def _cancelling(self) -> None:
@@ -266,15 +267,16 @@ class Driver:
             return
         if not self._released(hurry=self.run.cancel is None or bool(self.run.cancel.hurried_seq)):
             return
-        await self._end_texts()
+        await end_texts(self)
         if await self.record(Cancelled(rung=self._highest()), release=True):
             self._is_over = True
         self.news()
 
     async def _finish(self) -> None:
         """The agent returned or raised. What it leaves open is closed before that is recorded."""
+        self.gate.close()  # tasks that the agent has left behind begin nothing more
         if self._flights or self._busy:
-            return  # tasks of its own are not through yet
+            return
         end = self._entry.end()
         if isinstance(end, Failed):
             await self._cancel_children()
@@ -284,9 +286,9 @@ class Driver:
             return
         if not self._released(hurry=self._may_cut):
             return
-        await self._end_texts()
+        await end_texts(self)
         if isinstance(end, Completed):
-            await self._name_the_vanished()
+            await name_the_vanished(self)
         recorded = await self.record(end, release=True)
         if recorded == [end]:
             self._is_over = True
@@ -311,31 +313,32 @@ class Driver:
         Raises:
             Interrupted: the run is being unwound.
         """
+        seen = -1
         while True:
             await self.gate.passes()
             with self.busy():
                 if recorded := await self.record(wanted, *with_it):
                     return recorded
+            if seen == self.run.seq and self.run.state is _S.RUNNING:
+                why = "it was refused twice in a row, and nothing had happened in between"
+                raise ImpossibleEvent(self.run.id, event="this", why=why)
+            seen = self.run.seq
             await self.moved()  # a control came first: what it means for the gate is seen next
 
     async def moved(self) -> None:
-        """Wait for the next look at the run."""
-        await asyncio.shield(self._moved)
+        """Wait for the next look at the run. There is none any more once it was let go."""
+        if not self._is_dropped:
+            await asyncio.shield(self._moved)
 
     async def rest(self, seconds: float) -> None:
         """Wait a while, in memory only. A pause or a cancel does not have to wait for it."""
-        rung: list[bool] = []
-
-        def ring() -> None:
-            rung.append(True)
-            self.news()
-
-        call_off = self.site.alarms.after(seconds, ring)
+        alarm = Alarm(self.site.alarms, self.news)
+        alarm.set(seconds)
         try:
-            while not rung and not self.gate.is_closed:
+            while alarm.is_set and not self.gate.is_closed:
                 await self.moved()
         finally:
-            call_off()
+            alarm.off()
         await self.gate.passes()
 
     @contextmanager
@@ -365,6 +368,10 @@ class Driver:
     async def fly(self, flight: Flight, call: Callable[[], Awaitable[Any]]) -> list[Event] | None:
         """Carry a step out, whose intent is recorded. Return what its outcome was recorded as."""
         self._flights.add(flight)
+        # A cancel that was acknowledged while the intent was on its way back to us counts.
+        await self._try(self.mine.catch_up)
+        if self.run.cancel:
+            flight.stop(self.site.habits.stop_grace_s)
         landed = flight.take_off(call)
         landed.add_done_callback(lambda _: self._land(flight))
         self.news()
@@ -398,7 +405,8 @@ class Driver:
 
     def _land(self, flight: Flight) -> None:
         self._flights.discard(flight)
-        if flight.rung == "abandoned" or not self._rung:
+        is_stopping = self.run.state in (_S.PAUSING, _S.CANCELLING)
+        if is_stopping and (flight.rung == "abandoned" or not self._rung):
             self._rung = flight.rung
         self.news()
 
@@ -406,7 +414,8 @@ class Driver:
         """Whether no step is in the air. A cancel stops them; a shutdown gives them its grace."""
         is_cancel = self.run.state is _S.CANCELLING
         for flight in self._flights:
-            if is_cancel or self._may_cut or flight.is_held:
+            stands = flight.is_held and self.run.state is not _S.RUNNING
+            if is_cancel or self._may_cut or stands:
                 flight.stop(self.site.habits.stop_grace_s, doubtful=not is_cancel)
         return not self._flights
 
@@ -422,15 +431,6 @@ class Driver:
             return "abandoned"
         return self._rung or self._entry.rung or "cooperative"
 
-    async def _end_texts(self) -> None:
-        """What was said in parts that have not ended was cut there."""
-        live = await self._try(lambda: self.site.journal.live_text(self.run.id))
-        said: dict[str, str] = {}
-        for text in live:
-            said[text.part] = said.get(text.part, "") + text.text
-        for part, text in said.items():
-            await self.record(TextEnded(part=part, text=text, complete=False))
-
     def _released(self, *, hurry: bool) -> bool:
         """Whether nothing is left to be released. What takes too long is named, not waited for."""
         if not self.run.defers:
@@ -441,13 +441,9 @@ class Driver:
             self._releasing.hurry()
         return False
 
-    async def _name_the_vanished(self) -> None:
-        for step, past in self.memory.vanished():
-            text = f"Step {past.name!r} was carried out, and the agent's code has it no more."
-            await self.record(AttentionRaised(item=f"vanished-{step}"[:64], text=text))
-
     def _drop(self) -> None:
         """Let go of everything in memory, recording nothing."""
+        self._is_dropped = True
         self.gate.close()
         self._wake_waiters()
         for alarm in (self._quiet, self._park, self._leave_by):
@@ -478,7 +474,7 @@ class Driver:
             try:
                 return await work()
             except StorageFailed as failed:
-                if self._may_cut:
+                if self._may_cut or self._is_dropped:
                     raise
                 _log.warning("Run %s holds: %s", self.run.id, failed)
                 await asyncio.sleep(self.site.habits.retry_storage_s)

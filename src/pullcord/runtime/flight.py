@@ -27,6 +27,7 @@ from pullcord.runtime.ownership import Wanted
 Record = Callable[[Wanted], Awaitable[list[Event]]]
 Call = Callable[[], Awaitable[Any]]
 HURRY_S: Final = 0.05
+_ERROR_CHARS: Final = 4000
 
 
 class Flight:
@@ -115,7 +116,7 @@ class Flight:
     async def _fly(self, call: Call) -> list[Event] | None:
         inner = self._inner = asyncio.create_task(self._carry_out(call))
         if self.rung:
-            inner.cancel()  # cut before it began
+            inner.cancel()  # cut before it began: a task that is cancelled first never runs
         try:
             await asyncio.wait({inner, self._abandoned}, return_when=asyncio.FIRST_COMPLETED)
             self._ladder.off()
@@ -144,6 +145,8 @@ class Flight:
             self.error = asyncio.CancelledError("a cancellation that nobody asked for came out")
             return self._failed(self.error)
         self.error = inner.exception()
+        if self.error is not None and self.rung:  # its way of saying that it was cancelled
+            return self._cut(described(self.error))
         if self.error is None:
             try:
                 self.value = inner.result()
@@ -204,6 +207,10 @@ def in_doubt(step: str, name: str) -> AttentionRaised:
 
 
 def described(error: BaseException) -> str:
-    """An error as one line for the journal."""
-    said = str(error).strip()
-    return f"{type(error).__name__}: {said}" if said else type(error).__name__
+    """An error as text that can be stored, whatever is in it."""
+    try:
+        said = str(error).strip().encode(errors="backslashreplace").decode().replace("\0", "\\0")
+    except Exception:  # even that may fail, and must not take the run with it
+        said = "it cannot say what it is"
+    name = type(error).__name__
+    return f"{name}: {said[:_ERROR_CHARS]}" if said else name

@@ -2,9 +2,12 @@
 
 import asyncio
 from collections.abc import Callable
+from typing import Final
 
 from pullcord.errors import Interrupted
 from pullcord.runtime.flight import current_flight
+
+_PATIENCE: Final = 1000
 
 
 class Gate:
@@ -47,6 +50,9 @@ class Gate:
             await self._stand()
         if self._is_closed:
             self.turned_away += 1
+            await asyncio.sleep(0)  # an agent that catches everything must not hold up the loop
+            if self.turned_away > _PATIENCE:
+                await asyncio.get_running_loop().create_future()  # until it is cancelled
             raise Interrupted("this run is being unwound; nothing more is begun")
 
     async def _stand(self) -> None:

@@ -130,8 +130,7 @@ class RunHandle:
         run = await self.reached(*_AT_REST)
         records = await self._journal.read(self.id)
         cut = {e.event.part: e.event.text for e in records if isinstance(e.event, TextEnded)}
-        hide = run.cancel is not None and run.cancel.quarantine
-        return receipt(run, None if hide else cut)
+        return receipt(run, cut)
 
     async def result(self) -> Any:
         """Wait until the run has ended and return what the agent returned.

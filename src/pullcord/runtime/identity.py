@@ -37,7 +37,8 @@ class Scope:
 
     def branch(self, name: str) -> "Scope":
         nth = self._nth("branch", name)
-        return Scope(f"{self.path}/{name}" if nth == 1 else f"{self.path}/{name}#{nth}")
+        plain = name.replace("%", "%25").replace("/", "%2F").replace("#", "%23")
+        return Scope(f"{self.path}/{plain}" if nth == 1 else f"{self.path}/{plain}#{nth}")
 
     def step(self, name: str, args: Sequence[object], key: str | None) -> Identity:
         digest = key if key is not None else sha256(dump(list(args))).hexdigest()[:16]
@@ -56,8 +57,8 @@ class Scope:
         return self._seen[what]
 
 
-def short_id(readable: str, *parts: object) -> str:
+def short_id(readable: str, *parts: object, chars: int = _HASH_CHARS) -> str:
     """An id made of something people can read and the hash of what counts."""
     slug = _NOT_ID.sub("-", readable).strip("-")[:_SLUG_CHARS].strip("-")
-    digest = sha256(dump(list(parts))).hexdigest()[:_HASH_CHARS]
+    digest = sha256(dump(list(parts))).hexdigest()[:chars]
     return f"{slug}-{digest}" if slug else digest

@@ -45,6 +45,7 @@ class Past(msgspec.Struct):
     error: str = ""
     skipped: bool = False
     rerun: bool = False  # a person said: run it
+    failures: int = 0  # how many attempts have failed; one that was cut is none
     inherited: bool = False
     is_met: bool = False
 
@@ -56,6 +57,7 @@ class Memory:
         self.input: Json = NULL
         self.steps: dict[str, Past] = {}
         self.values: dict[str, Json] = {}
+        self.own_values: set[str] = set()  # those of this run, not of one it goes on from
         self.answers: dict[str, Json] = {}
         self.texts: dict[str, tuple[str, bool]] = {}
         self.plans: dict[str, list[ItemStarted]] = {}  # plan → its items that have begun
@@ -70,11 +72,14 @@ class Memory:
             memory._take(record.event)
         return memory
 
-    def inherit(self, run_id: str, records: Sequence[Record]) -> None:
+    def inherit(self, run_id: str, records: Sequence[Record], *, is_quarantined: bool) -> None:
         """Remember also what another run had finished. Its approvals are not ours to use, and
-        what it had begun and not finished is nobody's to repeat without asking."""
+        what it had begun and not finished is nobody's to repeat without asking. Of one that has
+        been quarantined since, only that its steps began is known here."""
         theirs = Memory.of(records)
         self.ancestors.append(run_id)
+        if is_quarantined:
+            theirs = theirs._without_contents()
         for step, past in theirs.steps.items():
             if past.status != "failed" and step not in self.steps:
                 past.inherited = True
@@ -100,6 +105,15 @@ class Memory:
             mine[:] = [item if item.item else items[n] for n, item in enumerate(mine)]
         self.children = theirs.children | self.children
 
+    def _without_contents(self) -> "Memory":
+        bare = Memory()
+        bare.steps = {
+            step: Past(past.name, past.digest, past.effect, past.attempt, "in_doubt")
+            for step, past in self.steps.items()
+        }
+        bare._places = self._places
+        return bare
+
     def changed(self, scope: str, name: str, place: int, digest: str) -> Past | None:
         """The step that stood at this place of its scope before, if its arguments were others."""
         step = self._places.get((scope, name, place))
@@ -116,7 +130,11 @@ class Memory:
             case Created():
                 self.input = event.input
             case StepStarted():
-                self.steps[event.step] = Past(event.name, event.digest, event.effect, event.attempt)
+                before = self.steps.get(event.step)
+                failures = before.failures if before else 0
+                self.steps[event.step] = Past(
+                    event.name, event.digest, event.effect, event.attempt, failures=failures
+                )
                 if event.place:
                     place = (event.scope, event.name, event.place)
                     self._places.setdefault(place, event.step)
@@ -124,6 +142,7 @@ class Memory:
                 self._decide(event.step, "finished", result=event.result)
             case StepFailed():
                 self._decide(event.step, "failed", error=event.error)
+                self.steps[event.step].failures += 1
             case StepInterrupted():
                 self._decide(event.step, "interrupted")
             case StepInDoubt():
@@ -135,6 +154,7 @@ class Memory:
                 self.steps[event.step].rerun = event.choice == "run"
             case Remembered():
                 self.values[event.key] = event.value
+                self.own_values.add(event.key)
             case Answered():
                 self.answers[event.question] = event.value
             case TextEnded():
@@ -163,7 +183,9 @@ async def remember(journal: Journal, run: Run) -> Memory:
     memory = Memory.of(await journal.read(run.id))
     source, at = run.forked_from, run.forked_at
     while source is not None:
-        memory.inherit(source, await journal.read(source, limit=at))
         elder = await journal.load(source)
+        is_quarantined = elder.cancel is not None and elder.cancel.quarantine
+        records = await journal.read(source, limit=at)
+        memory.inherit(source, records, is_quarantined=is_quarantined)
         source, at = elder.forked_from, elder.forked_at
     return memory

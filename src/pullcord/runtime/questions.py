@@ -8,7 +8,7 @@ import msgspec
 from pullcord.core.events import Answered, DoubtSettled, QuestionAsked
 from pullcord.core.values import NULL, Json, dump, load
 from pullcord.runtime.driver import Driver
-from pullcord.runtime.identity import Identity
+from pullcord.runtime.identity import Identity, short_id
 from pullcord.runtime.memory import Past
 
 
@@ -36,7 +36,7 @@ async def ask_until_chosen(
     times = 0
     while True:
         times += 1
-        posed = question if times == 1 else f"{question}-try{times}"
+        posed = question if times == 1 else short_id(question, question, times)
         said = await ask(driver, posed, text, details=dump({"choices": list(choices)}))
         named = cast("dict[str, Any]", said) if isinstance(said, dict) else {str(said): None}
         if len(named) == 1 and next(iter(named)) in choices:

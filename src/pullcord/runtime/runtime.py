@@ -10,7 +10,8 @@ from typing import Any, Final, Literal, TypeAlias
 
 from pullcord.core.commands import Answer, Redirect
 from pullcord.core.events import Created
-from pullcord.core.states import NEEDS_OWNER, RunState
+from pullcord.core.run import Run
+from pullcord.core.states import NEEDS_OWNER, TERMINAL, RunState
 from pullcord.core.values import dump, load
 from pullcord.errors import (
     AgentUnknown,
@@ -19,6 +20,7 @@ from pullcord.errors import (
     JournalClosed,
     PullcordError,
     RunNotFound,
+    StorageFailed,
     ThreadBusy,
 )
 from pullcord.journal.clock import Clock, SystemClock
@@ -62,6 +64,7 @@ class Runtime:
         self.owner = new_owner()
         self.agents = {name: as_agent(agent) for name, agent in (agents or {}).items()}
         self._drivers: dict[str, Driver] = {}
+        self._left_alone: set[str] = set()  # damaged, or written by a newer build
         self._tasks: set[asyncio.Task[None]] = set()
         self._work = asyncio.Event()
         self._is_closing = False
@@ -145,8 +148,10 @@ class Runtime:
                 if if_busy != "redirect":
                     raise
                 told = Redirect(by=by, instruction=given if isinstance(given, str) else str(given))
+                other = self._handle(busy.run_id)
                 if (await self.journal.command(busy.run_id, told)).holds:
-                    return self._handle(busy.run_id)
+                    return other
+                await other.reached(*TERMINAL)  # it is being cancelled: this one comes after it
 
     async def get(self, run_id: str) -> RunHandle:
         """Return a run of this store, whoever started it.
@@ -181,10 +186,10 @@ class Runtime:
                 f"Cannot fork run {run_id} at record {at}: it has {source.seq}. Nothing was "
                 f"started. See its records: pullcord show {run_id}"
             )
-        if source.cancel and source.cancel.quarantine:
+        if await self._is_tainted(source):
             raise InvalidInput(
-                f"Cannot fork run {run_id}: it is quarantined, so nothing of it may be used again. "
-                f"Nothing was started. Start anew: pullcord run"
+                f"Cannot fork run {run_id}: it, or a run it goes on from, is quarantined, and "
+                "nothing of it may be used again. Nothing was started. Start anew: pullcord run"
             )
         made = new_run_id()
         born = Created(
@@ -201,6 +206,14 @@ class Runtime:
         told = Redirect(by=by, instruction=instruction) if instruction is not None else None
         await self._create(made, born, alone=True, told=told)
         return self._taken_up(made)
+
+    async def _is_tainted(self, run: Run) -> bool:
+        """Whether it, or a run it goes on from, is quarantined."""
+        while not (run.cancel and run.cancel.quarantine):
+            if run.forked_from is None:
+                return False
+            run = await self.journal.load(run.forked_from)
+        return True
 
     def _name_of(self, function: Function) -> str:
         for name, agent in self.agents.items():
@@ -244,7 +257,8 @@ class Runtime:
     async def _keep_house(self) -> None:
         while not self._is_closing:
             try:
-                await self.journal.free_the_gone()
+                if not self._lapses.is_set:  # at first, and whenever it has rung
+                    await self.journal.free_the_gone()
                 await self._renew()
                 await self._wake_sleepers()
                 await self._take_up()
@@ -253,9 +267,9 @@ class Runtime:
             except PullcordError:  # a full disk, say: not the end of housekeeping
                 _log.exception("Housekeeping failed; it is tried again.")
             self._lapses.set(self.habits.lease_s / 3)
+            await asyncio.sleep(self.habits.breath_s)  # others may be writing all the time
             await self._work.wait()
             self._work.clear()
-            self._lapses.off()
 
     async def _take_up(self) -> None:
         """Claim what nobody drives. A run that cannot be had is another's, or is not due."""
@@ -268,7 +282,9 @@ class Runtime:
 
     async def _found(self) -> "list[str]":
         if self._only is None:
-            return await self.journal.claimable(agents=self.agents, limit=_BATCH)
+            limit = _BATCH + len(self._left_alone)
+            found = await self.journal.claimable(agents=self.agents, limit=limit)
+            return [run_id for run_id in found if run_id not in self._left_alone]
         family, found = [self._only], list[str]()
         for run_id in family:
             try:
@@ -292,6 +308,7 @@ class Runtime:
             )
         except PullcordError as refused:  # damaged, or of a newer build: not ours to touch
             _log.warning("Run %s is left alone: %s", run_id, refused)
+            self._left_alone.add(run_id)
             return False
         if claim is None:
             return False
@@ -319,12 +336,22 @@ class Runtime:
         for run_id, due_ms in await self.journal.due(agents=self.agents, limit=_BATCH):
             if due_ms > now:
                 return self.set_timer(due_ms)
-            run = await self.journal.load(run_id)
+            if run_id in self._left_alone or (run := await self._loaded(run_id)) is None:
+                continue
             for name in run.open_questions():
                 if 0 < run.questions[name].due_ms <= now:
                     rings = Answer(by="clock", question=name, source="clock")
                     await self.journal.command(run_id, rings)
+                    self._work.set()  # there may be more than one look finds
         return None
+
+    async def _loaded(self, run_id: str) -> Run | None:
+        try:
+            return await self.journal.load(run_id)
+        except PullcordError as refused:
+            _log.warning("Run %s is left alone: %s", run_id, refused)
+            self._left_alone.add(run_id)
+            return None
 
     def _time_to_renew(self) -> None:
         self._renew_is_due = True
@@ -334,17 +361,20 @@ class Runtime:
         if not self._renew_is_due:
             return
         self._renew_is_due = False
-        await asyncio.gather(*(self._hold_on(driver) for driver in list(self._drivers.values())))
-        if self._drivers:
-            self._renewal.set(self.habits.lease_s / 3)
+        try:
+            holding = (self._hold_on(driver) for driver in list(self._drivers.values()))
+            await asyncio.gather(*holding)
+        finally:
+            if self._drivers:
+                self._renewal.set(self.habits.lease_s / 3)
 
     async def _hold_on(self, driver: Driver) -> None:
         try:
             await self.journal.renew(driver.mine.lease, ttl_s=self.habits.lease_s)
         except Fenced:
             driver.news()  # ended, given back, or another's: the records say which
-            if driver.is_driving:
-                driver.lose()
+        except StorageFailed as failed:
+            _log.warning("The lease of run %s could not be renewed: %s", driver.run.id, failed)
 
     def _spawn(self, work: Any) -> None:
         task = asyncio.create_task(work)

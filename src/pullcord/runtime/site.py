@@ -19,6 +19,7 @@ class Habits:
     shutdown_grace_s: float = 5.0  # how long steps may go on when the runtime closes
     quiet_s: float = 0.02  # how long nothing must happen before a run is called waiting
     retry_storage_s: float = 0.5
+    breath_s: float = 0.005  # how long housekeeping rests before it looks again
 
 
 class Site(Protocol):

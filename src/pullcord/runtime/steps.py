@@ -66,13 +66,13 @@ async def carry_out(driver: Driver, wish: Wish) -> Any:
     past = driver.memory.steps.get(wish.identity.id)
     if past is not None:
         past.is_met = True
-    if past is None and wish.effect == "once":
+    if past is None:
         past = await _changed(driver, wish)
     while past is not None:
         match past:
             case Past(status="finished"):
                 return load(past.result)
-            case Past(status="failed") if past.attempt >= wish.retry.attempts:
+            case Past(status="failed") if past.failures >= wish.retry.attempts:
                 raise StepError(wish.identity.name, error=past.error)
             case Past(skipped=True):
                 return None
@@ -80,7 +80,7 @@ async def carry_out(driver: Driver, wish: Wish) -> Any:
                 past = await ask_what_happened(driver, wish.identity, past)
             case _:
                 break
-    return await _try(driver, wish)
+    return await _try(driver, wish, past.failures if past else 0)
 
 
 def _nobody_knows(past: Past) -> bool:
@@ -88,10 +88,13 @@ def _nobody_knows(past: Past) -> bool:
 
 
 async def _changed(driver: Driver, wish: Wish) -> Past | None:
-    """A step that may happen only once, at a place where another happened: code was changed."""
+    """A step at a place where one with other arguments stood: the code was changed."""
     who = wish.identity
     before = driver.memory.changed(who.scope, who.name, who.place, who.digest)
     if before is None or before.status == "failed":
+        return None
+    if wish.effect != "once":
+        before.is_met = True
         return None
     text = (
         f"Step {who.name!r} was carried out before with other arguments. "
@@ -104,7 +107,7 @@ async def _changed(driver: Driver, wish: Wish) -> Past | None:
     return before if before.status == "finished" else msgspec.structs.replace(before, skipped=True)
 
 
-async def _try(driver: Driver, wish: Wish) -> Any:
+async def _try(driver: Driver, wish: Wish, failures: int) -> Any:
     who = wish.identity
     while True:
         flight = await _begin(driver, wish)
@@ -112,10 +115,11 @@ async def _try(driver: Driver, wish: Wish) -> Any:
         match outcome:
             case [StepFinished()]:
                 return load(dump(flight.value))
-            case [StepFailed(error=error)] if flight.attempt >= wish.retry.attempts:
-                raise StepError(who.name, error=error) from flight.error
-            case [StepFailed()]:
-                await driver.rest(wish.retry.wait(flight.attempt))
+            case [StepFailed(error=error)]:
+                failures += 1
+                if failures >= wish.retry.attempts:
+                    raise StepError(who.name, error=error) from flight.error
+                await driver.rest(wish.retry.wait(failures))
             case _:  # interrupted, in doubt, late, or lost: the run stops, or it is begun again
                 if driver.run.cancel is None and wish.effect != "once" and outcome is not None:
                     continue

@@ -1,0 +1,49 @@
+"""What an owner records about things that nobody will finish: steps, texts, steps out of code."""
+
+from typing import Protocol
+
+from pullcord.core.events import AttentionRaised, Event, StepInDoubt, StepInterrupted, TextEnded
+from pullcord.core.run import Run
+from pullcord.runtime.flight import in_doubt, together
+from pullcord.runtime.memory import Memory
+from pullcord.runtime.ownership import Wanted
+from pullcord.runtime.site import Site
+
+
+class Owner(Protocol):
+    """Who records it: a driver."""
+
+    site: Site
+    memory: Memory
+
+    @property
+    def run(self) -> Run: ...
+    async def record(self, wanted: Wanted, /) -> list[Event]: ...
+
+
+async def judge_what_was_begun(owner: Owner) -> None:
+    """Judge what the owner before had begun. Nobody knows what became of it; of what has no
+    effect, or may have it twice, nobody needs to."""
+    for step in owner.run.open_steps():
+        known = owner.run.steps[step]
+        if known.effect == "once":
+            doubt = StepInDoubt(step=step, why="its process ended before it could say")
+            await owner.record(together(doubt, in_doubt(step, known.name)))
+        else:
+            await owner.record(StepInterrupted(step=step))
+
+
+async def end_texts(owner: Owner) -> None:
+    """What was said in parts that have not ended was cut there."""
+    said: dict[str, str] = {}
+    for text in await owner.site.journal.live_text(owner.run.id):
+        said[text.part] = said.get(text.part, "") + text.text
+    for part, text in said.items():
+        await owner.record(TextEnded(part=part, text=text, complete=False))
+
+
+async def name_the_vanished(owner: Owner) -> None:
+    """Steps that were carried out, and that the code has no more."""
+    for step, past in owner.memory.vanished():
+        text = f"Step {past.name!r} was carried out, and the agent's code has it no more."
+        await owner.record(AttentionRaised(item=f"vanished-{step}"[:64], text=text))
