@@ -1,9 +1,10 @@
 """pause, resume, redirect, cancel, answer, settle: decided in the store, by any process at all."""
 
-import json
 import sys
 from importlib import import_module
 from typing import Any, Final
+
+import msgspec
 
 from pullcord.cli.store import Desk, desk, whoami
 from pullcord.cli.words import diff, line, receipt_lines
@@ -74,8 +75,8 @@ def value_of(text: str) -> Any:
     if text == "-":
         text = sys.stdin.read()
     try:
-        return json.loads(text)
-    except ValueError:
+        return msgspec.json.decode(text)
+    except msgspec.DecodeError:
         return text
 
 
@@ -96,7 +97,7 @@ def _print_ack(asked: Any, ack: Ack) -> None:
         "reason": ack.reason,
         "message": ack.message,
     }
-    print(json.dumps(said))
+    sys.stdout.write(to_json(said))
 
 
 def _say(asked: Any, here: Desk, ack: Ack, *, drive_here: bool) -> None:

@@ -16,6 +16,11 @@ class Verb(NamedTuple):
     text: str
     examples: tuple[str, ...]
 
+    @property
+    def is_brief(self) -> bool:
+        """A process that decides or looks once and is gone."""
+        return self.module in ("control", "look")
+
 
 VERBS: Final[dict[str, Verb]] = {
     "run": Verb(
@@ -133,7 +138,8 @@ def parse(argv: list[str]) -> argparse.Namespace:
         epilog=STATUS,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    verbs = parser.add_subparsers(dest="verb", metavar="COMMAND", required=True)
+    # `prog` is given, because argparse would load more than all of us to find it out.
+    verbs = parser.add_subparsers(dest="verb", metavar="COMMAND", required=True, prog="pullcord")
     # Only the command that is used is described in full: argparse is not cheap.
     used = argv[0] if argv and argv[0] in VERBS else None
     for name, verb in VERBS.items():

@@ -7,7 +7,6 @@ the database's own. A poke is one byte; what has changed is read from the store.
 import contextlib
 import errno
 import os
-import secrets
 import select
 import threading
 import time
@@ -22,7 +21,7 @@ class WakePipe:
     """Hears pokes. Made in `folder`, removed on close; one left by a dead process is harmless."""
 
     def __init__(self, folder: Path) -> None:
-        self._path = folder / f"{os.getpid()}-{secrets.token_hex(4)}.wake"
+        self._path = folder / f"{os.getpid()}-{os.urandom(4).hex()}.wake"
         unborn = self._path.with_suffix(".new")
         os.mkfifo(unborn, 0o600)
         # Both ends: without a writer of our own the pipe would report "hung up" between pokes.

@@ -46,10 +46,12 @@ from pullcord.errors import (
     JournalClosed,
     PullcordError,
     RunNotFound,
+    ThreadBusy,
 )
 from pullcord.journal.hands import Hands
 from pullcord.journal.journal import Journal
 from pullcord.journal.ledger import Append, Appended, Claim
+from pullcord.journal.process import new_owner
 from pullcord.journal.reading import Cursor
 from pullcord.journal.store import LiveText, Store, Transaction
 from pullcord.testing.clock import ManualClock
@@ -719,6 +721,88 @@ async def a_task_that_only_writes_can_still_be_cancelled(bench: _Bench) -> None:
     async with asyncio.timeout(20):
         await asyncio.wait((task,))
     assert task.cancelled()
+
+
+@_check
+async def a_control_of_a_parent_is_its_childrens_in_the_same_transaction(bench: _Bench) -> None:
+    """Paused, resumed and cancelled with it; a detached child is left alone."""
+    await bench.create("parent")
+    claim = await bench.own("parent")
+    for number, child in enumerate(("awaited", "detached")):
+        is_detached = child == "detached"
+        born = Created(agent="churn", thread="t", parent="parent", detached=is_detached)
+        await bench.journal.append(
+            Append(run_id=child, events=[born], expected_seq=0),
+            Append(
+                run_id="parent",
+                events=[ChildBorn(child=child, detached=is_detached)],
+                expected_seq=2 + number,
+                epoch=claim.lease.epoch,
+            ),
+        )
+
+    async def states() -> list[str]:
+        return [(await bench.journal.head(run)).state for run in ("parent", "awaited", "detached")]
+
+    await bench.journal.command("parent", Pause(by="ana"))
+    assert await states() == ["pausing", "paused", "queued"]
+    await bench.journal.command("parent", Resume(by="ana"))
+    assert await states() == ["running", "queued", "queued"]
+    await bench.journal.release(claim.lease)
+    assert (await bench.journal.command("parent", Cancel(by="ana"))).state is RunState.CANCELLED
+    assert await states() == ["cancelled", "cancelled", "queued"]
+
+
+@_check
+async def a_thread_has_one_driven_run_and_a_second_can_be_refused(bench: _Bench) -> None:
+    await bench.create("first", thread="t")
+    await bench.create("second", thread="t")
+    born = Created(agent="churn", thread="t")
+    third = Append(run_id="third", events=[born], expected_seq=0, alone=True)
+    await _refused(ThreadBusy, bench.journal.append(third))
+    assert await bench.journal.claimable(agents=["churn"]) == ["first"]
+    assert await bench.journal.acquire("second", owner="w1", ttl_s=TTL_S) is None
+    await bench.journal.command("first", Cancel(by="ana"))
+    assert await bench.journal.claimable(agents=["churn"]) == ["second"]
+    await bench.own("second")
+    await bench.journal.command("second", Cancel(by="ana", now=True))
+    assert (await bench.journal.runs(thread="t"))[0].run_id == "second"
+
+
+@_check
+async def a_timer_is_known_until_it_has_rung(bench: _Bench) -> None:
+    for run_id, due_ms in (("late", 900), ("soon", 100), ("foreign", 1)):
+        await bench.create(run_id, agent="other" if run_id == "foreign" else "churn")
+        claim = await bench.own(run_id)
+        await bench.add(claim, QuestionAsked(question="q", kind="timer", due_ms=due_ms))
+    assert await bench.journal.due(agents=["churn"]) == [("soon", 100), ("late", 900)]
+    await bench.journal.command("soon", Answer(by="clock", question="q", source="clock"))
+    await bench.journal.command("late", Cancel(by="ana"))
+    assert await bench.journal.due(agents=["churn"]) == []
+
+
+@_check
+async def what_a_dead_process_held_is_free_at_once(bench: _Bench) -> None:
+    """Known by the name of its owner; of names that say nothing nobody can tell."""
+    dead = new_owner()
+    namespace, _, _, tail = dead.split("-")
+    gone = f"{namespace}-{2**22 - 1}-1-{tail}"
+    for run_id, owner in (("alive", new_owner()), ("gone", gone), ("unknown", "somebody")):
+        await bench.create(run_id)
+        await bench.own(run_id, owner)
+    assert await bench.journal.free_the_gone() == [gone]
+    assert await bench.journal.claimable(agents=["churn"]) == ["gone"]
+    await bench.own("gone", "next")
+
+
+@_check
+async def its_own_process_takes_a_waiting_run_up_again_and_nobody_else_does(bench: _Bench) -> None:
+    await bench.create("r1")
+    claim = await bench.own("r1")
+    await bench.add(claim, QuestionAsked(question="q"), Blocked(seen_seq=2))
+    assert await bench.journal.acquire("r1", owner="w2", ttl_s=TTL_S) is None
+    again = await bench.own_again(claim)
+    assert (again.run.state, again.lease.epoch) == (RunState.RUNNING, 2)
 
 
 @_check
