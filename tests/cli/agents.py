@@ -66,3 +66,8 @@ assert sys.version_info >= (3, 11)
 async def hangs_between(ctx: Context) -> None:
     async for item in ctx.plan(["one", "two"]):
         await ctx.step(item.title, stuck, item.title)
+
+
+async def starts_another(ctx: Context) -> str:
+    child = await ctx.spawn("asks_first", detached=True)
+    return child.run_id

@@ -130,6 +130,17 @@ def test_detached_runs_are_only_recorded(pullcord: Terminal) -> None:
     assert pullcord("receipt", new).out.startswith("✓ Completed")
 
 
+def test_a_detached_child_is_named_and_can_be_driven_later(pullcord: Terminal) -> None:
+    said = pullcord("run", agent("starts_another"), "--run-id", "r1")
+    child = said.out.strip()
+    assert f"{child} is on its own. Go on with it: pullcord resume {child}" in said.err
+    with pullcord.running("resume", child) as process:
+        run = pullcord.reached(RunState.WAITING, run_id=child)
+        pullcord("answer", child, run.open_questions()[0], "yes")
+        out, _ = process.communicate(timeout=60)
+    assert json.loads(out) == ["yes", "one", "two"]
+
+
 def test_waiting_has_an_end(pullcord: Terminal) -> None:
     with pullcord.running("run", agent("hangs"), "--run-id", "r1"):
         pullcord.until(lambda _: bool(pullcord.effects()))

@@ -20,7 +20,7 @@ from pullcord.core.events import Created, Paused, QuestionAsked, Record, TextEnd
 from pullcord.core.states import TERMINAL, RunState
 from pullcord.core.values import check_id
 from pullcord.errors import InvalidInput
-from pullcord.journal.reading import records_of
+from pullcord.journal.reading import START, Cursor, records_of
 from pullcord.journal.store import LiveText
 from pullcord.runtime.agents import Agent
 from pullcord.runtime.handle import RunHandle
@@ -52,7 +52,9 @@ def drive_here(asked: Any) -> int:
         )
         return 0
     agents, _ = load_agents(born.target, born.cwd)
-    return asyncio.run(_drive(asked, agents, asked.run, None))
+    with desk(asked) as here:
+        head, _ = here.run(asked.run)
+    return asyncio.run(_drive(asked, agents, asked.run, None, after=Cursor(head.seq)))
 
 
 def _run(asked: Any) -> int:
@@ -129,14 +131,16 @@ def _birth(asked: Any) -> Created:
     return record.event
 
 
-async def _drive(asked: Any, agents: dict[str, Agent], run_id: str, start: Any) -> int:
+async def _drive(
+    asked: Any, agents: dict[str, Agent], run_id: str, start: Any, *, after: Cursor = START
+) -> int:
     async with open_runtime(store_path(asked.store), agents=agents, only=run_id) as runtime:
         run = await start(runtime) if start else await runtime.get(run_id)
         stopped = asyncio.Event()
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, stopped.set)
-        following = asyncio.create_task(_follow(asked, run))
+        following = asyncio.create_task(_follow(asked, run, after))
         stopping = asyncio.create_task(stopped.wait())
         await asyncio.wait({following, stopping}, return_when=asyncio.FIRST_COMPLETED)
         stopping.cancel()
@@ -148,12 +152,13 @@ async def _drive(asked: Any, agents: dict[str, Agent], run_id: str, start: Any) 
     return INTERRUPTED
 
 
-async def _follow(asked: Any, run: RunHandle) -> int:
+async def _follow(asked: Any, run: RunHandle, after: Cursor) -> int:
     telling = Telling(run.id, as_json=asked.json)
     out = sys.stdout
     if not asked.json:
-        print(f"{run.id} started. To stop it: pullcord cancel {run.id}", file=sys.stderr)
-    async with aclosing(run.events()) as events:
+        verb = "goes on" if after.seq else "started"
+        print(f"{run.id} {verb}. To stop it: pullcord cancel {run.id}", file=sys.stderr)
+    async with aclosing(run.events(after=after)) as events:
         async for cursor, item in events:
             is_text = isinstance(item, LiveText) or isinstance(item.event, TextEnded)
             if asked.json or is_text:
@@ -181,6 +186,11 @@ def _point_out(asked: Any, run_id: str, item: Record | LiveText) -> None:
 
 async def _ended(asked: Any, run: RunHandle) -> int:
     ended = await run.reached(*TERMINAL)
+    for child, known in ended.children.items():
+        if known.detached and not asked.json:
+            print(
+                f"{child} is on its own. To go on with it: pullcord resume {child}", file=sys.stderr
+            )
     if ended.state is RunState.COMPLETED:
         result = await run.result()
         if not asked.json and result is not None:

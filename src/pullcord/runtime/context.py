@@ -253,6 +253,7 @@ class Context:
         if not driver.site.knows(agent):
             raise AgentUnknown(agent, known=())
         child = _child_id(agent, driver.run.id, who)
+        home = driver.memory.home
         born = Created(
             agent=agent,
             thread=self.thread,
@@ -260,6 +261,8 @@ class Context:
             parent=driver.run.id,
             detached=detached,
             by=driver.run.id,
+            target=f"{home[0]}:{agent}" if home else None,
+            cwd=home[1] if home else None,
         )
         await driver.begin(
             ChildBorn(child=child, detached=detached, agent=agent),

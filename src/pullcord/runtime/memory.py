@@ -55,6 +55,7 @@ class Memory:
 
     def __init__(self) -> None:
         self.input: Json = NULL
+        self.home: tuple[str, str] | None = None  # the file of its agent, and where that was named
         self.steps: dict[str, Past] = {}
         self.values: dict[str, Json] = {}
         self.own_values: set[str] = set()  # those of this run, not of one it goes on from
@@ -129,6 +130,8 @@ class Memory:
         match event:
             case Created():
                 self.input = event.input
+                if event.target and event.cwd:
+                    self.home = (event.target.rpartition(":")[0], event.cwd)
             case StepStarted():
                 before = self.steps.get(event.step)
                 failures = before.failures if before else 0

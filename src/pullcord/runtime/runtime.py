@@ -291,7 +291,7 @@ class Runtime:
                 run = await self.journal.load(run_id)
             except RunNotFound:
                 continue  # about to be started
-            family += run.living_children()
+            family += [child for child, known in run.children.items() if not known.state]
             if run.state in NEEDS_OWNER and run.agent in self.agents:
                 found.append(run_id)
         return found
