@@ -72,13 +72,15 @@ async def test_one_renewal_that_fails_is_not_the_last(monkeypatch: pytest.Monkey
         assert await run.result() == "worked"
 
 
-async def test_a_damaged_run_does_not_stop_the_timers_of_others(tmp_path: Path) -> None:
+@pytest.mark.parametrize("damaged", [1, 60])
+async def test_damaged_runs_do_not_stop_the_timers_of_others(tmp_path: Path, damaged: int) -> None:
     clock = ManualClock()
     async with stage(tmp_path / "runs.db", clock=clock, agent=sleeper) as runtime:
-        await question(await runtime.start("agent", run_id="damaged"))
+        for number in range(damaged):
+            await question(await runtime.start("agent", run_id=f"damaged{number}"))
         clock.advance(1)
         await question(await runtime.start("agent", run_id="healthy"))
-    damage(tmp_path / "runs.db", "damaged")
+    damage(tmp_path / "runs.db", "damaged*")
     clock.advance(200)
     async with stage(tmp_path / "runs.db", clock=clock, agent=sleeper) as runtime:
         assert await (await runtime.get("healthy")).result() == "slept"
@@ -86,13 +88,13 @@ async def test_a_damaged_run_does_not_stop_the_timers_of_others(tmp_path: Path) 
 
 async def test_sixty_runs_that_cannot_be_had_do_not_hide_a_healthy_one(tmp_path: Path) -> None:
     journal = Journal.open(tmp_path / "runs.db")
-    for number in range(60):
-        born = Created(agent="agent", thread=f"damaged{number}")
+    for name in [*(f"damaged{number}" for number in range(60)), "healthy"]:
+        born = Created(agent="agent", thread=name)
         await journal.append(Append(run_id=born.thread, events=[born], expected_seq=0))
     await journal.aclose()
     damage(tmp_path / "runs.db", "damaged*")
     async with stage(tmp_path / "runs.db", agent=quick) as runtime:
-        assert await (await runtime.start("agent")).result() == "done"
+        assert await (await runtime.get("healthy")).result() == "done"
 
 
 async def test_a_hundred_and_twenty_timers_of_one_instant_all_ring_in_it() -> None:

@@ -188,9 +188,7 @@ async def _ended(asked: Any, run: RunHandle) -> int:
     ended = await run.reached(*TERMINAL)
     for child, known in ended.children.items():
         if known.detached and not asked.json:
-            print(
-                f"{child} is on its own. To go on with it: pullcord resume {child}", file=sys.stderr
-            )
+            print(f"{child} is on its own. Go on with it: pullcord resume {child}", file=sys.stderr)
     if ended.state is RunState.COMPLETED:
         result = await run.result()
         if not asked.json and result is not None:

@@ -15,7 +15,9 @@ from pullcord.core.states import NEEDS_OWNER, TERMINAL, RunState
 from pullcord.core.values import dump, load
 from pullcord.errors import (
     AgentUnknown,
+    ChainBroken,
     Fenced,
+    FormatUnknown,
     InvalidInput,
     JournalClosed,
     PullcordError,
@@ -306,10 +308,8 @@ class Runtime:
                 ttl_s=self.habits.lease_s,
                 code_version=agent.version,
             )
-        except PullcordError as refused:  # damaged, or of a newer build: not ours to touch
-            _log.warning("Run %s is left alone: %s", run_id, refused)
-            self._left_alone.add(run_id)
-            return False
+        except (ChainBroken, FormatUnknown) as refused:
+            return self._leave_alone(run_id, refused)
         if claim is None:
             return False
         self._spawn(self._drive(agent, claim))
@@ -333,7 +333,8 @@ class Runtime:
     async def _wake_sleepers(self) -> None:
         """Answer every timer that is due, also of runs that are in nobody's memory."""
         now = self.clock.wall_ms()
-        for run_id, due_ms in await self.journal.due(agents=self.agents, limit=_BATCH):
+        limit = _BATCH + len(self._left_alone)
+        for run_id, due_ms in await self.journal.due(agents=self.agents, limit=limit):
             if due_ms > now:
                 return self.set_timer(due_ms)
             if run_id in self._left_alone or (run := await self._loaded(run_id)) is None:
@@ -348,10 +349,16 @@ class Runtime:
     async def _loaded(self, run_id: str) -> Run | None:
         try:
             return await self.journal.load(run_id)
-        except PullcordError as refused:
-            _log.warning("Run %s is left alone: %s", run_id, refused)
-            self._left_alone.add(run_id)
+        except (ChainBroken, FormatUnknown) as refused:
+            self._leave_alone(run_id, refused)
             return None
+
+    def _leave_alone(self, run_id: str, refused: PullcordError) -> bool:
+        """Damaged, or written by a newer build: not ours to touch, nor to be asked for again."""
+        _log.warning("Run %s is left alone: %s", run_id, refused)
+        self._left_alone.add(run_id)
+        self._work.set()  # others stood behind it
+        return False
 
     def _time_to_renew(self) -> None:
         self._renew_is_due = True
