@@ -1,6 +1,6 @@
 """Make the stored journal of this version: `python -m tests.corpus.make 0.1.0`. Once per release.
 
-The lives are those of the crash scenarios, each in runs of its own.
+The lives are those of the crash scenarios, each in runs of its own, and some whole runs.
 """
 
 import asyncio
@@ -14,8 +14,23 @@ from pullcord.core.receipts import receipt
 from pullcord.core.run import Run
 from pullcord.journal.journal import Journal
 from pullcord.testing import ManualClock
+from tests.crash.runs import (
+    a_cancel_that_releases,
+    a_fork,
+    a_quarantine,
+    a_question,
+    a_redirected_plan,
+    a_shutdown_without_grace,
+    a_sleep,
+    a_tree_that_is_paused,
+    streamed_text_that_is_cut,
+)
 from tests.crash.scenarios import REPEATABLE
 
+WHOLE_RUNS = (
+    *(a_cancel_that_releases, a_fork, a_quarantine, a_question, a_redirected_plan, a_sleep),
+    *(a_shutdown_without_grace, a_tree_that_is_paused, streamed_text_that_is_cut),
+)
 FOLDER = Path(__file__).parent
 
 
@@ -40,10 +55,12 @@ async def main(version: str) -> None:
     folder = FOLDER / version
     folder.mkdir()
     expected: dict[str, dict[str, str]] = {}
-    for scenario in REPEATABLE:
+    lives = [(scenario, ManualClock()) for scenario in REPEATABLE]
+    for scenario, clock in [*lives, *((whole, None) for whole in WHOLE_RUNS)]:
         path = folder / f"{scenario.__name__}.db"
-        async with Journal.open(path, clock=ManualClock()) as journal:
+        async with Journal.open(path, clock=clock) as journal:
             await scenario(journal, lambda _: None)
+        async with Journal.open(path) as journal:
             runs = [head.run_id for head in await journal.runs(limit=1000)]
             expected[path.name] = {run: fingerprint(await journal.load(run)) for run in runs}
         for left in folder.glob("*-side/*"):
