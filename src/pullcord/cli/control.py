@@ -10,8 +10,7 @@ from pullcord.cli.store import Desk, desk, whoami
 from pullcord.cli.words import diff, line, receipt_lines
 from pullcord.core.commands import Answer, Cancel, Command, Pause, Redirect, Resume, Settle
 from pullcord.core.decide import Ack
-from pullcord.core.events import ItemRewritten, TextEnded
-from pullcord.core.receipts import receipt
+from pullcord.core.events import ItemRewritten
 from pullcord.core.states import NEEDS_OWNER, TERMINAL, RunState
 from pullcord.core.values import dump
 from pullcord.journal.reading import records_of
@@ -144,12 +143,7 @@ def _wait(asked: Any, here: Desk) -> int:
             file=sys.stderr,
         )
         return TIMED_OUT
-    cut = {
-        r.event.part: r.event.text
-        for r in here.read(lambda view: records_of(view, asked.run))
-        if isinstance(r.event, TextEnded)
-    }
-    made = receipt(run, cut)
+    made = here.receipt(asked.run)
     if asked.json:
         sys.stdout.write(to_json(made))
     else:

@@ -41,7 +41,6 @@ from pullcord.core.events import (
     TextEnded,
     encode_event,
 )
-from pullcord.core.receipts import receipt
 from pullcord.core.run import Run, Times
 from pullcord.core.states import LIVING, NEEDS_OWNER, TABLE, TERMINAL, RunState
 from pullcord.core.values import load as value_of
@@ -182,10 +181,7 @@ def _questions(run: Run) -> list[str]:
 
 
 def _receipt(asked: Any, here: Desk) -> int:
-    _, run = here.run(asked.run)
-    records = here.read(lambda view: records_of(view, asked.run))
-    cut = {r.event.part: r.event.text for r in records if isinstance(r.event, TextEnded)}
-    made = receipt(run, cut)
+    made = here.receipt(asked.run)
     if asked.json:
         sys.stdout.write(to_json(made))
     else:

@@ -10,13 +10,16 @@ from typing import Any, TypeVar
 from pullcord.cli.parser import store_path
 from pullcord.core.commands import Command, check_command
 from pullcord.core.decide import Ack
+from pullcord.core.events import TextEnded
+from pullcord.core.fold import replay
+from pullcord.core.receipts import Receipt, receipt
 from pullcord.core.run import Run
 from pullcord.core.values import check_id
 from pullcord.errors import InvalidInput
 from pullcord.journal.clock import SystemClock
 from pullcord.journal.ledger import Ledger, is_held
 from pullcord.journal.process import is_gone
-from pullcord.journal.reading import existing
+from pullcord.journal.reading import existing, records_of
 from pullcord.journal.snapshots import load
 from pullcord.journal.sqlite import SqliteStore
 from pullcord.journal.store import Head, View
@@ -48,6 +51,12 @@ class Desk:
             return head, load(view, head)
 
         return self.read(look)
+
+    def receipt(self, run_id: str) -> Receipt:
+        """What the run has left behind, with the text that was cut."""
+        records = self.read(lambda view: records_of(view, run_id))
+        cut = {r.event.part: r.event.text for r in records if isinstance(r.event, TextEnded)}
+        return receipt(replay(run_id, records), cut)
 
     def is_driven(self, head: Head) -> bool:
         """Whether a living process holds it."""

@@ -15,11 +15,12 @@ from pullcord.journal.journal import Journal
 from pullcord.journal.ledger import Ledger
 from pullcord.journal.memory import MemoryStore
 from pullcord.journal.reading import Cursor
-from pullcord.journal.store import Listener, Store, Transaction, View
+from pullcord.journal.store import Store, Transaction
 from pullcord.runtime.agents import Agent, Function
 from pullcord.runtime.handle import RunHandle
 from pullcord.runtime.runtime import Runtime
 from pullcord.runtime.site import Habits
+from pullcord.testing.crashing import WrappedStore
 
 T = TypeVar("T")
 Disturbance: TypeAlias = Literal["pause", "park", "restart"]
@@ -37,19 +38,15 @@ class Disturbed(NamedTuple):
     records: list[Record]
 
 
-class _MeddlingStore:
+class _MeddlingStore(WrappedStore):
     """A store in which somebody pulls the cord at the n-th write to the run."""
 
     def __init__(self, inner: Store, command: Command, *, at: int, before: bool) -> None:
-        self._inner, self._command, self._at, self._before = inner, command, at, before
-        self.writes = 0
+        super().__init__(inner)
+        self._command, self._at, self._before = command, at, before
         self.meddled = asyncio.Event()
         self._loop = asyncio.get_running_loop()
         self._ledger = Ledger(SystemClock())
-
-    @property
-    def name(self) -> str:
-        return self._inner.name
 
     def write(self, job: Callable[[Transaction], T]) -> T:
         self.writes += 1
@@ -69,18 +66,6 @@ class _MeddlingStore:
 
         self._inner.write(pull)
         self._loop.call_soon_threadsafe(self.meddled.set)
-
-    def read(self, job: Callable[[View], T]) -> T:
-        return self._inner.read(job)
-
-    def listen(self) -> Listener:
-        return self._inner.listen()
-
-    def poke(self) -> None:
-        self._inner.poke()
-
-    def close(self) -> None:
-        self._inner.close()
 
 
 async def at_every_checkpoint(

@@ -31,18 +31,38 @@ def _die() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-class CrashingStore:
-    """A store whose process dies at its n-th write transaction."""
+class WrappedStore:
+    """A store around another one, for tests that meddle with its writes."""
 
-    def __init__(
-        self, inner: Store, *, at: int, when: When, die: Callable[[], None] = _die
-    ) -> None:
-        self._inner, self._at, self._when, self._die = inner, at, when, die
+    def __init__(self, inner: Store) -> None:
+        self._inner = inner
         self.writes = 0
 
     @property
     def name(self) -> str:
         return self._inner.name
+
+    def read(self, job: Callable[[View], T]) -> T:
+        return self._inner.read(job)
+
+    def listen(self) -> Listener:
+        return self._inner.listen()
+
+    def poke(self) -> None:
+        self._inner.poke()
+
+    def close(self) -> None:
+        self._inner.close()
+
+
+class CrashingStore(WrappedStore):
+    """A store whose process dies at its n-th write transaction."""
+
+    def __init__(
+        self, inner: Store, *, at: int, when: When, die: Callable[[], None] = _die
+    ) -> None:
+        super().__init__(inner)
+        self._at, self._when, self._die = at, when, die
 
     def write(self, job: Callable[[Transaction], T]) -> T:
         self.writes += 1
@@ -63,18 +83,6 @@ class CrashingStore:
             return result
 
         return carry_out
-
-    def read(self, job: Callable[[View], T]) -> T:
-        return self._inner.read(job)
-
-    def listen(self) -> Listener:
-        return self._inner.listen()
-
-    def poke(self) -> None:
-        self._inner.poke()
-
-    def close(self) -> None:
-        self._inner.close()
 
 
 class CrashingJournal(Journal):
