@@ -50,8 +50,9 @@ class InvalidId(InvalidInput):
     def __init__(self, value: object, *, kind: str) -> None:
         self.value, self.kind = value, kind
         shown = repr(value)
+        one = f"{'an' if kind[0] in 'aeiou' else 'a'} {kind} id"
         super().__init__(
-            f"{shown if len(shown) <= 80 else shown[:77] + '...'} is not a {kind} id: "
+            f"{shown if len(shown) <= 80 else shown[:77] + '...'} is not {one}: "
             "ids are 1 to 64 letters, digits, '-' and '_', and begin with a letter or digit. "
             "Nothing was looked up."
         )
@@ -91,8 +92,8 @@ class ThreadBusy(PullcordError):
         self.thread, self.run_id, self.state = thread, run_id, state
         super().__init__(
             f"Cannot start a run on thread {thread}: run {run_id} on it is {state}. Nothing was "
-            'started. Tell that run instead (if_busy="redirect"), start after it '
-            f'(if_busy="queue"), or end it: pullcord cancel {run_id}'
+            f'started. Tell that run (if_busy="redirect", or pullcord redirect {run_id} TEXT), '
+            f'start after it (if_busy="queue"), or end it: pullcord cancel {run_id}'
         )
 
 

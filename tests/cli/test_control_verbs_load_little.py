@@ -22,6 +22,7 @@ MAY_LOAD = {
     "pullcord.core.decide",
     "pullcord.core.events",
     "pullcord.core.fold",
+    "pullcord.core.judging",
     "pullcord.core.receipts",
     "pullcord.core.run",
     "pullcord.core.states",

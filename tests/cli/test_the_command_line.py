@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pullcord.core.states import RunState
-from tests.cli.terminal import Terminal, agent
+from tests.cli.terminal import AGENTS, Terminal, agent
 
 
 @pytest.fixture
@@ -121,6 +121,66 @@ def test_after_kill_dash_nine_a_step_in_doubt_is_asked_about(pullcord: Terminal)
     assert pullcord.effects() == ["charged"]
 
 
+def test_a_dead_run_is_paused_and_cancelled_without_its_process(pullcord: Terminal) -> None:
+    """Nothing is finishing: whoever would have to say so is gone."""
+    with pullcord.running("run", agent("hangs"), "--run-id", "r1") as process:
+        pullcord.until(lambda _: bool(pullcord.effects()))
+        process.kill()
+        process.communicate()
+    assert pullcord("pause", "r1").out == "Paused r1.\n"
+    assert "Nobody knows whether step 'charge' happened." in pullcord("show", "r1").out
+    said = pullcord("cancel", "r1", "--wait")
+    assert (said.status, "in doubt       charge" in said.out) == (0, True)
+    again = pullcord("continue", "r1", "--detach")
+    assert again.status == 0  # its thread is free
+
+
+def test_a_waiting_run_that_nobody_drives_can_be_driven_before_it_is_answered(
+    pullcord: Terminal,
+) -> None:
+    with pullcord.running("run", agent("planned"), "--run-id", "r1") as process:
+        question = pullcord.reached(RunState.WAITING).open_questions()[0]
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+    assert f"It waits for: pullcord answer r1 {question} VALUE" in err
+    with pullcord.running("resume", "r1") as process:
+        pullcord.until(lambda run: run.epoch > 1 or not run.ended)
+        assert pullcord("answer", "r1", question, "yes").status == 0
+        out, _ = process.communicate(timeout=60)
+    assert json.loads(out) == ["one", "two", "yes"]
+
+
+def test_a_run_whose_file_is_gone_is_not_said_to_go_on(pullcord: Terminal, tmp_path: Path) -> None:
+    there = tmp_path / "moved.py"
+    there.write_text(AGENTS.read_text())
+    with pullcord.running("run", f"{there}:planned", "--run-id", "r1") as process:
+        pullcord.reached(RunState.WAITING)
+        pullcord("pause", "r1", "--wait")
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=60)
+    there.unlink()
+    said = pullcord("resume", "r1")
+    assert (said.status, "which is not there any more" in said.err) == (2, True)
+    assert pullcord("ps", "--json").json[0]["state"] == "paused"
+
+
+def test_a_run_is_known_by_the_beginning_of_its_id(pullcord: Terminal) -> None:
+    for name in ("abc1", "abd2"):
+        pullcord("run", agent("quick"), "--run-id", name)
+    assert "abc1 · quick" in pullcord("show", "abc").out
+    said = pullcord("show", "ab")
+    assert (said.status, "ab may be any of abc1, abd2" in said.err) == (2, True)
+
+
+def test_show_has_the_result_and_the_whole_error(pullcord: Terminal) -> None:
+    pullcord("run", agent("quick"), '"May"', "--run-id", "r1")
+    assert '["May", "once"]' in pullcord("show", "r1").out
+    assert pullcord("show", "r1", "--json").json["result"] == ["May", "once"]
+    said = pullcord("run", agent("fails"), "--run-id", "r2")
+    assert "no such month" in pullcord("receipt", "r2").out
+    assert "agents.py" in said.err  # where it was raised
+
+
 def test_detached_runs_are_only_recorded(pullcord: Terminal) -> None:
     pullcord("run", agent("remembers"), "--run-id", "r1")
     said = pullcord("continue", "r1", "--detach", "--json")
@@ -158,6 +218,9 @@ def test_waiting_has_an_end(pullcord: Terminal) -> None:
         (("run", agent("nobody")), 2, "There is no agent nobody"),
         (("watch", "r1", "--after", "x"), 2, "is not a place in a run"),
         (("fork", "r1", "--at", "99"), 2, "it has"),
+        (("run", agent("quick"), "--run-id", "r1"), 2, "There is already a run r1"),
+        (("run", agent("planned"), "5"), 2, "planned takes no input"),
+        (("run", agent("quick"), '{"month":'), 2, "is not JSON"),
         (("redirect", "r1", "  "), 2, "it is empty"),
         (("settle", "r1", "x"), 3, "is not an open attention item"),
         (("continue", "r1", "--store", "not-there.db"), 2, "There is no store at not-there.db"),

@@ -1,5 +1,6 @@
 """pause, resume, redirect, cancel, answer, settle: decided in the store, by any process at all."""
 
+import os
 import sys
 from importlib import import_module
 from typing import Any, Final
@@ -10,9 +11,10 @@ from pullcord.cli.store import Desk, desk, whoami
 from pullcord.cli.words import diff, line, receipt_lines
 from pullcord.core.commands import Answer, Cancel, Command, Pause, Redirect, Resume, Settle
 from pullcord.core.decide import Ack
-from pullcord.core.events import ItemRewritten
+from pullcord.core.events import Created, ItemRewritten
 from pullcord.core.states import NEEDS_OWNER, TERMINAL, RunState
 from pullcord.core.values import dump
+from pullcord.errors import InvalidInput
 from pullcord.journal.reading import records_of
 
 REFUSED: Final = 3
@@ -32,14 +34,24 @@ _SAYS: Final = {
 
 def carry_out(asked: Any) -> int:
     with desk(asked) as here:
+        asked.run = here.find(asked.run)
+        before, _ = here.run(asked.run)
+        wants = asked.verb == "resume" and not asked.detach and not here.is_driven(before)
+        if wants:
+            refuse_without_its_file(here, asked.run)
         ack = here.command(asked.run, _command(asked))
-        if not ack.holds:
+        may_be_driven = wants and ack.reason in ("not_paused", "cancelling")
+        if not ack.holds and not may_be_driven:
             return _refused(asked, ack)
+        head, run = here.run(asked.run)
+        is_stop = asked.verb in ("pause", "cancel") and not run.ended
+        if is_stop and run.state in NEEDS_OWNER and not here.is_driven(head):
+            state = here.bring_to_rest(asked.run).state
+            ack = msgspec.structs.replace(ack, state=state)
         if getattr(asked, "wait", False):
             return _wait(asked, here)
         head, run = here.run(asked.run)
-        wants = asked.verb == "resume" and not asked.detach
-        drive_here = wants and run.state in NEEDS_OWNER and not here.is_driven(head)
+        drive_here = wants and not run.ended and not here.is_driven(head)
         _say(asked, here, ack, drive_here=drive_here)
     if drive_here:
         drive: Any = import_module("pullcord.cli.drive")
@@ -75,8 +87,22 @@ def value_of(text: str) -> Any:
         text = sys.stdin.read()
     try:
         return msgspec.json.decode(text)
-    except msgspec.DecodeError:
+    except msgspec.DecodeError as error:
+        if text.lstrip().startswith(("{", "[")):
+            raise InvalidInput(f"{line(text)} is not JSON: {error}. Nothing was changed.") from None
         return text
+
+
+def refuse_without_its_file(here: Desk, run_id: str) -> None:
+    """Do not record that a run goes on here, if it cannot."""
+    [record] = here.read(lambda view: records_of(view, run_id, 0, 1))
+    target = record.event.target if isinstance(record.event, Created) else None
+    if target and not os.path.isfile(target.rpartition(":")[0]):
+        raise InvalidInput(
+            f"Cannot go on with run {run_id} here: it was started from {target}, which is not "
+            "there any more. Nothing was changed. Put it back, or only record it: "
+            f"pullcord resume {run_id} --detach"
+        )
 
 
 def _refused(asked: Any, ack: Ack) -> int:
@@ -102,9 +128,9 @@ def _print_ack(asked: Any, ack: Ack) -> None:
 def _say(asked: Any, here: Desk, ack: Ack, *, drive_here: bool) -> None:
     if asked.json:
         return _print_ack(asked, ack)
+    if drive_here:
+        return None  # what follows tells what becomes of it
     if ack.verdict == "already":
-        if drive_here:
-            return None  # nobody was driving it: what follows tells what becomes of it
         return print(f"{asked.run} is {ack.state} already (record {ack.seq}). Nothing was changed.")
     if getattr(asked, "instruction", None):
         _say_instruction(asked, here, ack)
@@ -113,6 +139,9 @@ def _say(asked: Any, here: Desk, ack: Ack, *, drive_here: bool) -> None:
         print(said.format(run=asked.run))
     elif asked.verb == "answer":
         print(f"Answered {asked.question} of {asked.run}.")
+        head, _ = here.run(asked.run)
+        if head.state in NEEDS_OWNER and not here.is_driven(head):
+            print(f"No process drives it. Drive it here: pullcord resume {asked.run}")
     elif asked.verb == "settle":
         print(f"Settled {asked.item} of {asked.run}.")
     return None

@@ -65,7 +65,7 @@ def _examine_store(here: Desk, path: str) -> Iterator[Finding]:
     yield Finding(True, "living runs", said or "none")
     for owner in sorted({head.holder.owner for head in heads if is_gone(head.holder.owner)}):
         held = sum(head.holder.owner == owner for head in heads)
-        yield Finding(True, "died", f"{owner} held {held} runs; the next process takes them over")
+        yield Finding(True, "died", f"{owner} held {held} run(s); the next process takes over")
     for head in heads:
         try:
             run = here.read(lambda view, head=head: load(view, head))

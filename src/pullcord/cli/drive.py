@@ -15,7 +15,7 @@ from pullcord.cli.control import value_of
 from pullcord.cli.look import Telling
 from pullcord.cli.parser import store_path
 from pullcord.cli.store import desk, whoami
-from pullcord.cli.words import line, plain, state
+from pullcord.cli.words import plain, state
 from pullcord.core.events import Created, Paused, QuestionAsked, Record, TextEnded
 from pullcord.core.states import TERMINAL, RunState
 from pullcord.core.values import check_id
@@ -60,6 +60,11 @@ def drive_here(asked: Any) -> int:
 def _run(asked: Any) -> int:
     agents, name = load_agents(asked.target, None)
     run_id = check_id(asked.run_id or new_run_id())
+    if asked.input != "null" and not agents[name].wants_input:
+        raise InvalidInput(
+            f"{name} takes no input: it has only one parameter. Nothing was started. "
+            f"Write it as: async def {name}(ctx, given)"
+        )
     target = f"{Path(asked.target.rpartition(':')[0]).resolve()}:{name}"
 
     async def start(runtime: Runtime) -> RunHandle:
@@ -126,6 +131,7 @@ async def _nobody(_ctx: Any) -> None:
 
 def _birth(asked: Any) -> Created:
     with desk(asked) as here:
+        asked.run = here.find(asked.run)
         [record] = here.read(lambda view: records_of(view, asked.run, 0, 1))
     assert isinstance(record.event, Created)
     return record.event
@@ -148,7 +154,10 @@ async def _drive(
             return following.result()
         following.cancel()
         print(f"\nGiving {run.id} back.", file=sys.stderr)
+        open_ones = (await run.look()).open_questions()
     print(f"It is kept as it is. Go on with: pullcord resume {run.id}", file=sys.stderr)
+    for question in open_ones:
+        print(f"It waits for: pullcord answer {run.id} {question} VALUE", file=sys.stderr)
     return INTERRUPTED
 
 
@@ -195,7 +204,7 @@ async def _ended(asked: Any, run: RunHandle) -> int:
             print(plain(result) if isinstance(result, str) else json.dumps(result))
         return 0
     if not asked.json:
-        print(f"{state(ended.state)} {line(ended.error)}".rstrip(), file=sys.stderr)
+        print(state(ended.state), file=sys.stderr)
     return REFUSED if ended.state is RunState.CANCELLED else FAILED
 
 

@@ -53,6 +53,8 @@ from pullcord.journal.store import Head, LiveText, View
 
 def carry_out(asked: Any) -> int:
     with desk(asked) as here:
+        if asked.verb != "ps":
+            asked.run = here.find(asked.run)
         match asked.verb:
             case "ps":
                 return _ps(asked, here)
@@ -80,10 +82,10 @@ def _ps(asked: Any, here: Desk) -> int:
     if not found:
         print("No runs." if asked.all else "No runs that have not ended (pullcord ps --all).")
     for head, run in found:
-        needs = "" if _is_cared_for(here, head) else "  nobody drives it"
+        needs = "" if _is_cared_for(here, head) else "  nobody drives it ·"
         name = TABLE[run.state].label
         print(
-            f"{coloured(SIGN[run.state], '1')} {name:<11}{run.id:<14}{run.agent:<18}"
+            f"{coloured(SIGN[run.state], '1')} {name:<11}{run.id:<14} {run.agent:<18} "
             f"{clock(_times(here, head, run, now).working_ms):>8}{needs}{why(run)}"
         )
     return 0
@@ -122,6 +124,8 @@ def _show(asked: Any, here: Desk) -> int:
     if asked.json:
         is_hidden = run.cancel is not None and run.cancel.quarantine
         shown = _as_row(here, head, run, now) | {"says": TABLE[run.state].says}
+        if not is_hidden and isinstance(records[run.state_seq - 1].event, Completed):
+            shown["result"] = _as_json(records[run.state_seq - 1])["event"].get("result")
         if not is_hidden:
             shown["run_state"] = msgspec.to_builtins(run, str_keys=True)
         if asked.records:
@@ -135,6 +139,8 @@ def _show(asked: Any, here: Desk) -> int:
     if run.cancel and run.cancel.quarantine:
         print("It is quarantined: what it said and found is kept as evidence, and not shown.")
         return 0
+    if isinstance(end := records[run.state_seq - 1].event, Completed):
+        _section("result", [f"  {plain(json.dumps(value_of(end.result), ensure_ascii=False))}"])
     _section("plan", list(plan_lines(run)))
     _section("steps", list(step_lines(run)))
     _section("questions", _questions(run))
@@ -149,7 +155,8 @@ def _show(asked: Any, here: Desk) -> int:
     _section("look at", [f"  {item}: {line(text)}" for item, text in run.attention.items()])
     if asked.records:
         _section("journal", [f"  {_told(_visible(run, record))}" for record in records])
-    _section("now", [f"  {command}" for command in offers(run)])
+    is_alone = not _is_cared_for(here, head)
+    _section("now", [f"  {command}" for command in offers(run, is_alone=is_alone)])
     return 0
 
 
@@ -290,7 +297,7 @@ def _words(event: Any) -> str:
         case StepFinished():
             return f"✓ {line(json.dumps(value_of(event.result)), 60)}"
         case StepFailed() | Failed():
-            return f"✕ {name}: {line(event.error)}"
+            return f"✕ {name}: {line(event.error, 1000)}"
         case ItemStarted():
             return f"▸ {line(event.text)}"
         case QuestionAsked():

@@ -4,6 +4,8 @@ import argparse
 import os
 from typing import Final, NamedTuple
 
+from pullcord import __version__
+
 STATUS: Final = (
     "Exit status: 0 done or already so · 1 the store or the run failed · 2 wrong usage · "
     "3 refused in this state\n             4 timed out · 130 interrupted, the run can be resumed"
@@ -138,6 +140,7 @@ def parse(argv: list[str]) -> argparse.Namespace:
         epilog=STATUS,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    parser.add_argument("--version", action="version", version=f"pullcord {__version__}")
     # `prog` is given, because argparse would load more than all of us to find it out.
     verbs = parser.add_subparsers(dest="verb", metavar="COMMAND", required=True, prog="pullcord")
     # Only the command that is used is described in full: argparse is not cheap.

@@ -5,26 +5,29 @@ import pwd
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from pullcord.cli.parser import store_path
 from pullcord.core.commands import Command, check_command
 from pullcord.core.decide import Ack
-from pullcord.core.events import TextEnded
+from pullcord.core.events import Cancelled, Event, TextEnded
 from pullcord.core.fold import replay
+from pullcord.core.judging import judged
 from pullcord.core.receipts import Receipt, receipt
 from pullcord.core.run import Run
+from pullcord.core.states import RunState
 from pullcord.core.values import check_id
 from pullcord.errors import InvalidInput
 from pullcord.journal.clock import SystemClock
-from pullcord.journal.ledger import Ledger, is_held
-from pullcord.journal.process import is_gone
+from pullcord.journal.ledger import Append, Ledger, is_held
+from pullcord.journal.process import is_gone, new_owner
 from pullcord.journal.reading import existing, records_of
 from pullcord.journal.snapshots import load
 from pullcord.journal.sqlite import SqliteStore
-from pullcord.journal.store import Head, View
+from pullcord.journal.store import Head, Transaction, View
 
 T = TypeVar("T")
+_A_MOMENT_S: Final = 10.0
 
 
 class Desk:
@@ -51,6 +54,48 @@ class Desk:
             return head, load(view, head)
 
         return self.read(look)
+
+    def find(self, said: str) -> str:
+        """The run that is meant: its whole id, or as much of it as makes it the only one."""
+        check_id(said)
+        found = self.read(lambda view: view.beginning_with(said, limit=4))
+        if len(found) < 2 or said in found:
+            return found[0] if len(found) == 1 else said
+        raise InvalidInput(
+            f"{said} may be any of {', '.join(found[:3])}{' ...' if len(found) > 3 else ''}. "
+            "Nothing was changed. Write more of the id."
+        )
+
+    def bring_to_rest(self, run_id: str) -> Head:
+        """Do what the dead owner of a stopped run would have had to do, as far as that needs no
+        agent: judge its steps, end its texts, and say that it is paused or cancelled."""
+
+        def work(tx: Transaction) -> Head:
+            ledger, owner = self._ledger, new_owner()
+            claim = ledger.acquire(tx, run_id, owner=owner, ttl_s=_A_MOMENT_S)
+            if claim is None:
+                return existing(tx, run_id)
+            events: list[Event] = []
+            for step in claim.run.open_steps():
+                events += judged(step, claim.run.steps[step])
+            said: dict[str, str] = {}
+            for text in tx.live(run_id, after_pos=0):
+                said[text.part] = said.get(text.part, "") + text.text
+            events += [TextEnded(part=p, text=t, complete=False) for p, t in said.items()]
+            needs_agent = claim.run.defers or claim.run.living_children()
+            if claim.run.state is RunState.CANCELLING and not needs_agent:
+                events.append(Cancelled(rung="abandoned"))
+            if events:
+                seq, epoch = claim.run.seq, claim.lease.epoch
+                ledger.append(
+                    tx, Append(run_id=run_id, events=events, expected_seq=seq, epoch=epoch)
+                )
+            ledger.release(tx, claim.lease)
+            return existing(tx, run_id)
+
+        head = self.store.write(work)
+        self.store.poke()
+        return head
 
     def receipt(self, run_id: str) -> Receipt:
         """What the run has left behind, with the text that was cut."""

@@ -79,15 +79,17 @@ def why(run: Run) -> str:
     """Who stopped it and why, if somebody did."""
     stop = run.cancel or run.pause
     if stop is None:
-        return f" · {line(run.error)}" if run.error else ""
+        return f" · {line(run.error, 1000)}" if run.error else ""
     return f" by {plain(stop.by)}" + (f" · “{line(stop.reason)}”" if stop.reason else "")
 
 
-def offers(run: Run) -> list[str]:
-    """The commands that make sense now."""
+def offers(run: Run, *, is_alone: bool = False) -> list[str]:
+    """The commands that make sense now. `is_alone`: no process drives it."""
     shown = [
         verb for verb in ("pause", "resume", "redirect", "cancel") if verb in OFFERED[run.state]
     ]
+    if is_alone and "resume" not in shown:
+        shown.insert(0, "resume")
     if run.ended:
         shown = ["receipt", "fork", "continue"]
     words = {"redirect": f"pullcord redirect {run.id} TEXT"}
@@ -125,6 +127,8 @@ def receipt_lines(made: Receipt) -> Iterator[str]:
     who = f" by {plain(made.by)}" if made.by else ""
     reason = f" · “{line(made.reason)}”" if made.reason else ""
     yield f"{state(made.state)}{who}{reason}"
+    if made.error:
+        yield f"  {'error':<15}{line(made.error, 1000)}"
     for heading in ("done", "undone", "could_not_undo", "in_doubt", "failed", "interrupted"):
         names: tuple[str, ...] = getattr(made, heading)
         if names or heading == "done":

@@ -28,6 +28,7 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True):
     not_attempted: tuple[str, ...]
     partial_text: tuple[str, ...]  # the parts that were cut
     attention: tuple[str, ...]
+    error: str  # of a failed run
     detached: tuple[str, ...]  # children that do not share its fate and may live on
     cost: Cost
     times: Times
@@ -69,6 +70,7 @@ def receipt(run: Run, texts: Mapping[str, str] | None = None) -> Receipt:
         not_attempted=() if is_hidden else tuple(_not_attempted(run)),
         partial_text=tuple(said.get(p, p) for p, complete in run.texts.items() if not complete),
         attention=tuple(run.attention if is_hidden else run.attention.values()),
+        error="" if is_hidden else run.error,
         detached=tuple(n for n, child in run.children.items() if child.detached),
         cost=run.cost,
         times=run.times,

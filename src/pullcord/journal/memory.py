@@ -121,6 +121,9 @@ class _Tables:
         last = self._rows[run_id][-1]
         return msgspec.structs.replace(kept, seq=last.seq, hash=last.hash, updated_at_ms=last.at_ms)
 
+    def beginning_with(self, prefix: str, *, limit: int) -> list[str]:
+        return sorted(run for run in self._heads if run.startswith(prefix))[:limit]
+
     def heads(
         self, *, states: Iterable[RunState], thread: str | None, before: str | None, limit: int
     ) -> list[Head]:

@@ -56,6 +56,13 @@ class Connection:
         row = self._one(f"{_RUN} WHERE run_id = ?", (run_id,))
         return self._head(row) if row else None
 
+    def beginning_with(self, prefix: str, *, limit: int) -> list[str]:
+        rows = self._all(
+            "SELECT run_id FROM runs WHERE run_id >= ? AND run_id < ? ORDER BY run_id LIMIT ?",
+            (prefix, prefix + "\x7f", limit),  # ids are ASCII
+        )
+        return [row[0] for row in rows]
+
     def heads(
         self, *, states: Iterable[RunState], thread: str | None, before: str | None, limit: int
     ) -> list[Head]:

@@ -72,6 +72,10 @@ class View(Protocol):
     """A consistent look at the store."""
 
     def head(self, run_id: str) -> Head | None: ...
+    def beginning_with(self, prefix: str, *, limit: int) -> list[str]:
+        """The ids of runs that begin like this, in order."""
+        ...
+
     def heads(
         self, *, states: Iterable[RunState], thread: str | None, before: str | None, limit: int
     ) -> list[Head]:

@@ -40,10 +40,18 @@ class Agent:
     def name(self) -> str:
         return self.function.__name__
 
+    @property
+    def wants_input(self) -> bool:
+        return len(inspect.signature(self.function).parameters) > 1
+
     async def enter(self, ctx: "Context", given: Any) -> Any:
+        """Carry it out. A default of its own counts when there is no input."""
         function: Any = self.function
-        wants_input = len(inspect.signature(function).parameters) > 1
-        return await (function(ctx, given) if wants_input else function(ctx))
+        parameters = list(inspect.signature(function).parameters.values())
+        has_default = len(parameters) > 1 and parameters[1].default is not inspect.Parameter.empty
+        if not self.wants_input or (given is None and has_default):
+            return await function(ctx)
+        return await function(ctx, given)
 
 
 def as_agent(given: "Agent | Function") -> Agent:

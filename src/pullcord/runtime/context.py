@@ -28,6 +28,7 @@ from pullcord.core.states import RunState
 from pullcord.core.values import check_id, check_text, dump, load
 from pullcord.errors import AgentUnknown, InvalidInput, InvalidText
 from pullcord.journal.ledger import Append
+from pullcord.runtime.agents import Function
 from pullcord.runtime.driver import Driver
 from pullcord.runtime.flight import current_flight
 from pullcord.runtime.history import Turn, history
@@ -236,11 +237,17 @@ class Context:
     # --- children ---
 
     async def spawn(
-        self, agent: str, given: Any = None, *, detached: bool = False, key: str | None = None
+        self,
+        agent: "str | Function",
+        given: Any = None,
+        *,
+        detached: bool = False,
+        key: str | None = None,
     ) -> "ChildRun":
-        """Start another agent under this run. Awaited children share its fate: paused, resumed and
-        cancelled with it, and it does not end before them. Detached ones are only listed."""
-        check_id(agent, kind="agent")
+        """Start another agent under this run; `await child.result()` waits for it. Awaited children
+        share its fate: paused, resumed and cancelled with it, and it does not end before them.
+        Detached ones are only listed."""
+        agent = check_id(agent if isinstance(agent, str) else agent.__name__, kind="agent")
         who = self._scope.step(f"spawn {agent}", [agent, given], key)
         driver = self._driver
         for parent in (driver.run.id, *driver.memory.ancestors):
@@ -250,8 +257,8 @@ class Context:
                 is_mine or driver.memory.children[child] == RunState.COMPLETED
             ):
                 return ChildRun(driver, child)
-        if not driver.site.knows(agent):
-            raise AgentUnknown(agent, known=())
+        if agent not in driver.site.agents:
+            raise AgentUnknown(agent, known=driver.site.agents)
         child = _child_id(agent, driver.run.id, who)
         home = driver.memory.home
         born = Created(
@@ -310,6 +317,9 @@ class ChildRun:
     def __init__(self, driver: Driver, run_id: str) -> None:
         self._driver = driver
         self.run_id = run_id
+
+    def __repr__(self) -> str:
+        return f"<child run {self.run_id}>"
 
     async def result(self) -> Any:
         """Wait until it has ended and return its result.

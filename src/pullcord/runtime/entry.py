@@ -42,6 +42,7 @@ class Entry:
             said = "a cancellation that nobody asked for came out of the agent"
             return Failed(error=f"CancelledError: {said}")
         if error := self._task.exception():
+            _log.warning("Run %s fails.", self._run_id, exc_info=error)
             return Failed(error=described(error))
         try:
             return Completed(result=dump(self._task.result()))

@@ -19,6 +19,7 @@ from pullcord.core.events import (
     StepInDoubt,
     StepInterrupted,
 )
+from pullcord.core.judging import in_doubt
 from pullcord.core.values import dump
 from pullcord.errors import Fenced, InvalidInput, JournalClosed
 from pullcord.runtime.alarms import Alarm, Alarms
@@ -198,12 +199,6 @@ def current_flight() -> Flight | None:
 def together(*events: Event) -> Wanted:
     """Events of which no crash may leave one without the other."""
     return lambda _: events
-
-
-def in_doubt(step: str, name: str) -> AttentionRaised:
-    """What stays visible until somebody has said what became of a step."""
-    text = f"Nobody knows whether step {name!r} happened."
-    return AttentionRaised(item=step, kind="in_doubt", text=text)
 
 
 def described(error: BaseException) -> str:

@@ -2,9 +2,10 @@
 
 from typing import Protocol
 
-from pullcord.core.events import AttentionRaised, Event, StepInDoubt, StepInterrupted, TextEnded
+from pullcord.core.events import AttentionRaised, Event, TextEnded
+from pullcord.core.judging import judged
 from pullcord.core.run import Run
-from pullcord.runtime.flight import in_doubt, together
+from pullcord.runtime.flight import together
 from pullcord.runtime.memory import Memory
 from pullcord.runtime.ownership import Wanted
 from pullcord.runtime.site import Site
@@ -22,15 +23,9 @@ class Owner(Protocol):
 
 
 async def judge_what_was_begun(owner: Owner) -> None:
-    """Judge what the owner before had begun. Nobody knows what became of it; of what has no
-    effect, or may have it twice, nobody needs to."""
+    """Judge what the owner before had begun."""
     for step in owner.run.open_steps():
-        known = owner.run.steps[step]
-        if known.effect == "once":
-            doubt = StepInDoubt(step=step, why="its process ended before it could say")
-            await owner.record(together(doubt, in_doubt(step, known.name)))
-        else:
-            await owner.record(StepInterrupted(step=step))
+        await owner.record(together(*judged(step, owner.run.steps[step])))
 
 
 async def end_texts(owner: Owner) -> None:

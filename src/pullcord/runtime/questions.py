@@ -48,8 +48,8 @@ async def ask_what_happened(driver: Driver, who: Identity, past: Past) -> Past:
     question = f"doubt-{who.id}-{past.attempt}"[:64]
     text = (
         f"Nobody knows whether step {who.name!r} happened: it began, and was cut off before it "
-        "could say. It happened (happened, or {happened: RESULT}), run it (run), or go on without "
-        "it (skip)?"
+        'could say. It happened (happened, or {"happened": RESULT}), run it (run), or go on '
+        "without it (skip)?"
     )
     mine = driver.run.steps.get(who.id)
     if mine is None or mine.status != "in_doubt":  # of the run this one was forked from, say

@@ -6,7 +6,7 @@ import os
 import secrets
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias, get_args
 
 from pullcord.core.commands import Answer, Redirect
 from pullcord.core.events import Created
@@ -16,6 +16,7 @@ from pullcord.core.values import dump, load
 from pullcord.errors import (
     AgentUnknown,
     ChainBroken,
+    Conflict,
     Fenced,
     FormatUnknown,
     InvalidInput,
@@ -64,7 +65,9 @@ class Runtime:
         self.alarms: Alarms = self.clock if isinstance(self.clock, Alarms) else LoopAlarms()
         self.habits = habits or Habits()
         self.owner = new_owner()
-        self.agents = {name: as_agent(agent) for name, agent in (agents or {}).items()}
+        self.agents: dict[str, Agent] = {
+            name: as_agent(agent) for name, agent in (agents or {}).items()
+        }
         self._drivers: dict[str, Driver] = {}
         self._left_alone: set[str] = set()  # damaged, or written by a newer build
         self._tasks: set[asyncio.Task[None]] = set()
@@ -130,6 +133,8 @@ class Runtime:
             ThreadBusy: with `refuse`, and nothing was started.
         """
         name = agent if isinstance(agent, str) else self._name_of(agent)
+        if if_busy not in get_args(IfBusy):
+            raise InvalidInput(f"if_busy cannot be {if_busy!r}. Nothing was started.")
         if name not in self.agents:
             raise AgentUnknown(name, known=self.agents)
         born = Created(
@@ -146,6 +151,11 @@ class Runtime:
             try:
                 await self._create(made, born, alone=if_busy != "queue")
                 return self._taken_up(made)
+            except Conflict:
+                raise InvalidInput(
+                    f"There is already a run {made}. Nothing was started. Choose another id, or "
+                    f"look at that one: pullcord show {made}"
+                ) from None
             except ThreadBusy as busy:
                 if if_busy != "redirect":
                     raise
@@ -237,9 +247,6 @@ class Runtime:
         return RunHandle(run_id, self.journal, self)
 
     # --- what a driver needs ---
-
-    def knows(self, agent: str) -> bool:
-        return agent in self.agents
 
     def set_timer(self, due_ms: int) -> None:
         if not self._timer.is_set or due_ms < self._timer_due_ms:

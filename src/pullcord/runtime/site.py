@@ -1,5 +1,6 @@
 """Where a run is driven: what a driver needs of the runtime around it, and how patient that is."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -31,5 +32,6 @@ class Site(Protocol):
     habits: Habits
     owner: str
 
-    def knows(self, agent: str) -> bool: ...
+    @property
+    def agents(self) -> Mapping[str, object]: ...
     def set_timer(self, due_ms: int) -> None: ...

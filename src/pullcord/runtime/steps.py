@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Awaitable, Callable
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 import msgspec
 
@@ -42,9 +42,15 @@ class Wish(msgspec.Struct, frozen=True):
 
     def check(self) -> None:
         name = self.identity.name
+        called = getattr(self.function, "__qualname__", repr(self.function))
+        if self.effect not in get_args(Effect):
+            raise InvalidInput(
+                f"Step {name!r} cannot have the effect {self.effect!r}: it is 'once', 'idempotent' "
+                "or 'none'. Nothing was started."
+            )
         if not inspect.iscoroutinefunction(self.function):
             raise InvalidInput(
-                f"Step {name!r} cannot be carried out: {self.function!r} is not an async function, "
+                f"Step {name!r} cannot be carried out: {called} is not an async function, "
                 "and one that blocks could not be stopped. Nothing was started. "
                 "Make it async."
             )

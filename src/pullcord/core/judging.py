@@ -1,0 +1,19 @@
+"""What is recorded about a step that began under an owner who is gone."""
+
+from pullcord.core.events import AttentionRaised, Event, StepInDoubt, StepInterrupted
+from pullcord.core.run import Step
+
+
+def judged(step: str, known: Step) -> list[Event]:
+    """Nobody knows what became of it; of what has no effect, or may have it twice, nobody needs
+    to. A doubt comes together with what makes people look at it."""
+    if known.effect != "once":
+        return [StepInterrupted(step=step)]
+    doubt = StepInDoubt(step=step, why="its process ended before it could say")
+    return [doubt, in_doubt(step, known.name)]
+
+
+def in_doubt(step: str, name: str) -> AttentionRaised:
+    """What stays visible until somebody has said what became of a step."""
+    text = f"Nobody knows whether step {name!r} happened."
+    return AttentionRaised(item=step, kind="in_doubt", text=text)
