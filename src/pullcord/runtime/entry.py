@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import traceback
 from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
@@ -42,7 +43,8 @@ class Entry:
             said = "a cancellation that nobody asked for came out of the agent"
             return Failed(error=f"CancelledError: {said}")
         if error := self._task.exception():
-            _log.warning("Run %s fails.", self._run_id, exc_info=error)
+            where = "".join(traceback.format_exception(error)).encode(errors="backslashreplace")
+            _log.warning("Run %s fails.\n%s", self._run_id, where.decode())
             return Failed(error=described(error))
         try:
             return Completed(result=dump(self._task.result()))
