@@ -1,18 +1,14 @@
 """An agent as the runtime knows it: a function to enter, and what it needs that dies with it."""
 
 import inspect
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from pullcord.errors import InvalidInput
 
-if TYPE_CHECKING:
-    from pullcord.runtime.context import Context
-
-Function: TypeAlias = (
-    "Callable[[Context, Any], Awaitable[Any]] | Callable[[Context], Awaitable[Any]]"
-)
+Function: TypeAlias = Callable[..., Coroutine[Any, Any, Any]]
+"""`async def agent(ctx, input)`, or `async def agent(ctx)`; `ctx` is a `Context`."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +40,7 @@ class Agent:
     def wants_input(self) -> bool:
         return len(inspect.signature(self.function).parameters) > 1
 
-    async def enter(self, ctx: "Context", given: Any) -> Any:
+    async def enter(self, ctx: object, given: Any) -> Any:
         """Carry it out. A default of its own counts when there is no input."""
         function: Any = self.function
         parameters = list(inspect.signature(function).parameters.values())
