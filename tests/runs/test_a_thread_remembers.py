@@ -47,7 +47,7 @@ async def talks(ctx: Context, given: str) -> str:
     return await ctx.say(words())
 
 
-async def cut_off(runtime: Runtime, **how: bool) -> RunHandle:
+async def cut_off(runtime: Runtime, **how: Any) -> RunHandle:
     """A run on thread `t1` that was cancelled in the middle of a text."""
     run = await runtime.start("talks", "ana", thread="t1")
     async for _, item in run.events():

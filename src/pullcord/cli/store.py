@@ -5,29 +5,26 @@ import pwd
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 from pullcord.cli.parser import store_path
 from pullcord.core.commands import Command, check_command
 from pullcord.core.decide import Ack
-from pullcord.core.events import Cancelled, Event, TextEnded
+from pullcord.core.events import TextEnded
 from pullcord.core.fold import replay
-from pullcord.core.judging import judged
 from pullcord.core.receipts import Receipt, receipt
 from pullcord.core.run import Run
-from pullcord.core.states import RunState
 from pullcord.core.values import check_id
 from pullcord.errors import InvalidInput
 from pullcord.journal.clock import SystemClock
-from pullcord.journal.ledger import Append, Ledger, is_held
-from pullcord.journal.process import is_gone, new_owner
+from pullcord.journal.ledger import Ledger, is_held
+from pullcord.journal.process import is_gone
 from pullcord.journal.reading import existing, records_of
 from pullcord.journal.snapshots import load
 from pullcord.journal.sqlite import SqliteStore
 from pullcord.journal.store import Head, Transaction, View
 
 T = TypeVar("T")
-_A_MOMENT_S: Final = 10.0
 
 
 class Desk:
@@ -67,30 +64,10 @@ class Desk:
         )
 
     def bring_to_rest(self, run_id: str) -> Head:
-        """Do what the dead owner of a stopped run would have had to do, as far as that needs no
-        agent: judge its steps, end its texts, and say that it is paused or cancelled."""
+        """See `Ledger.bring_to_rest`."""
 
         def work(tx: Transaction) -> Head:
-            ledger, owner = self._ledger, new_owner()
-            claim = ledger.acquire(tx, run_id, owner=owner, ttl_s=_A_MOMENT_S)
-            if claim is None:
-                return existing(tx, run_id)
-            events: list[Event] = []
-            for step in claim.run.open_steps():
-                events += judged(step, claim.run.steps[step])
-            said: dict[str, str] = {}
-            for text in tx.live(run_id, after_pos=0):
-                said[text.part] = said.get(text.part, "") + text.text
-            events += [TextEnded(part=p, text=t, complete=False) for p, t in said.items()]
-            needs_agent = claim.run.defers or claim.run.living_children()
-            if claim.run.state is RunState.CANCELLING and not needs_agent:
-                events.append(Cancelled(rung="abandoned"))
-            if events:
-                seq, epoch = claim.run.seq, claim.lease.epoch
-                ledger.append(
-                    tx, Append(run_id=run_id, events=events, expected_seq=seq, epoch=epoch)
-                )
-            ledger.release(tx, claim.lease)
+            self._ledger.bring_to_rest(tx, run_id)
             return existing(tx, run_id)
 
         head = self.store.write(work)

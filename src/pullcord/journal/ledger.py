@@ -28,6 +28,7 @@ from pullcord.core.events import (
     encode_event,
 )
 from pullcord.core.fold import evolve
+from pullcord.core.judging import judged
 from pullcord.core.run import Run
 from pullcord.core.states import NEEDS_OWNER, TABLE, TERMINAL, RunState
 from pullcord.errors import (
@@ -40,11 +41,12 @@ from pullcord.errors import (
 )
 from pullcord.journal.chain import GENESIS, Row, link
 from pullcord.journal.clock import BootTime, Clock
-from pullcord.journal.process import is_gone
+from pullcord.journal.process import is_gone, new_owner
 from pullcord.journal.snapshots import SNAPSHOT_EVERY, fold_to, keep, load
-from pullcord.journal.store import Head, Holder, StoredAck, Transaction
+from pullcord.journal.store import Head, Holder, StoredAck, Transaction, joined
 
 NOBODY: Final = Holder()
+_A_MOMENT_S: Final = 10.0
 _CACHED_RUNS: Final = 512
 
 
@@ -336,6 +338,26 @@ class Ledger:
             self._heads.clear()
         return gone
 
+    def bring_to_rest(self, tx: Transaction, run_id: str) -> None:
+        """Do what the owner of a stopped run would have had to do, if it is gone and as far as that
+        needs no agent: judge its steps, end its texts, and let it be paused or cancelled."""
+        head = self._existing(tx, run_id)
+        if head.state not in (RunState.PAUSING, RunState.CANCELLING):
+            return
+        claim = self.acquire(tx, run_id, owner=new_owner(), ttl_s=_A_MOMENT_S)
+        if claim is None:
+            return  # it has an owner after all
+        run = claim.run
+        events = [event for step in run.open_steps() for event in judged(step, run.steps[step])]
+        for part, text in joined(tx.live(run_id, after_pos=0)).items():
+            events.append(TextEnded(part=part, text=text, complete=False))
+        if events:
+            lease = claim.lease
+            mine = Append(run_id=run_id, events=events, expected_seq=run.seq, epoch=lease.epoch)
+            self.append(tx, mine)
+        self.release(tx, claim.lease)
+        self._end_if_at_rest(tx, run_id)
+
     # --- live text ----------------------------------------------------------------------------
 
     def say(self, tx: Transaction, lease: Lease, part: str, *, offset: int, text: str) -> str:
@@ -455,8 +477,7 @@ def _key_reused(head: Head, command: Command) -> Ack:
 def _replace_live(tx: Transaction, head: Head, event: TextEnded) -> None:
     """The record takes over from the live rows. It must hold all that was shown; and where no
     text is accepted any more, nothing else."""
-    live = tx.live(head.run_id, after_pos=0)
-    shown = "".join(text.text for text in live if text.part == event.part)
+    shown = joined(tx.live(head.run_id, after_pos=0)).get(event.part, "")
     if TABLE[head.state].text == "refused" and (event.text != shown or event.complete):
         why = (
             f"no text is accepted any more: part {event.part} was cut after {len(shown)} characters"

@@ -52,6 +52,14 @@ class LiveText(NamedTuple):
     after_seq: int
 
 
+def joined(texts: Iterable[LiveText]) -> dict[str, str]:
+    """What was said in each part so far."""
+    said: dict[str, str] = {}
+    for text in texts:
+        said[text.part] = said.get(text.part, "") + text.text
+    return said
+
+
 class StoredAck(NamedTuple):
     """The answer once given under an idempotency key, and the digest of what was asked."""
 

@@ -1,1 +1,1 @@
-"""The only layer that creates tasks. So far: owning a run, and hearing controls."""
+"""The only layer that creates tasks: runs are started, driven and controlled here."""

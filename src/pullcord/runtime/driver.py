@@ -253,7 +253,8 @@ class Driver:
 
     async def _cancelling(self) -> None:
         self.gate.close()
-        if self.run.cancel and self.run.cancel.hurried_seq:
+        is_hurried = self.run.cancel is not None and bool(self.run.cancel.hurried_seq)
+        if is_hurried:
             for flight in self._flights:
                 flight.stop(self.site.habits.stop_grace_s)
                 flight.hurry()
@@ -265,7 +266,7 @@ class Driver:
                 await self._try(lambda: self.site.journal.release(self.mine.lease))
                 self._is_over = True
             return
-        if not self._released(hurry=self.run.cancel is None or bool(self.run.cancel.hurried_seq)):
+        if not self._released(hurry=is_hurried):
             return
         await end_texts(self)
         if await self.record(Cancelled(rung=self._highest()), release=True):
@@ -284,7 +285,7 @@ class Driver:
             if self.run.state is _S.RUNNING:
                 await self.record(Blocked(seen_seq=self.run.seq))
             return
-        if not self._released(hurry=self._may_cut):
+        if not self._released(hurry=False):
             return
         await end_texts(self)
         if isinstance(end, Completed):

@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from typing import Any, Protocol
+from typing import Any, Protocol, TypedDict, Unpack
 
 import msgspec
 
@@ -24,6 +24,16 @@ from pullcord.runtime.outcome import outcome
 _AT_REST = (*TERMINAL, RunState.PAUSED)
 
 
+class Signed(TypedDict, total=False):
+    """Who asks and why: the same five words for every control."""
+
+    by: str
+    reason: str
+    source: Source
+    key: str | None
+    seen_seq: int | None
+
+
 class Forks(Protocol):
     async def fork(
         self, run_id: str, *, at: int | None, instruction: str | None, by: str
@@ -43,21 +53,21 @@ class RunHandle:
 
     # --- pull the cord ---
 
-    async def pause(self, *, now: bool = False, **who: Any) -> Ack:
+    async def pause(self, *, now: bool = False, **who: Unpack[Signed]) -> Ack:
         """I am coming back: nothing new starts, what is under way finishes, everything is kept."""
-        return await self._ask(Pause(now=now, **_signed(**who)))
+        return await self._ask(Pause(now=now, **_by(who)))
 
-    async def resume(self, instruction: str | None = None, **who: Any) -> Ack:
+    async def resume(self, instruction: str | None = None, **who: Unpack[Signed]) -> Ack:
         """Go on from here, optionally with something new to know."""
-        return await self._ask(Resume(instruction=instruction, **_signed(**who)))
+        return await self._ask(Resume(instruction=instruction, **_by(who)))
 
-    async def redirect(self, instruction: str, **who: Any) -> Ack:
+    async def redirect(self, instruction: str, **who: Unpack[Signed]) -> Ack:
         """I have new information: it rewrites what comes next, and is handed over once."""
-        return await self._ask(Redirect(instruction=instruction, **_signed(**who)))
+        return await self._ask(Redirect(instruction=instruction, **_by(who)))
 
-    async def answer(self, question: str, value: Any = None, **who: Any) -> Ack:
+    async def answer(self, question: str, value: Any = None, **who: Unpack[Signed]) -> Ack:
         """Answer an open question. Of several answers the first counts."""
-        return await self._ask(Answer(question=question, value=dump(value), **_signed(**who)))
+        return await self._ask(Answer(question=question, value=dump(value), **_by(who)))
 
     async def cancel(
         self,
@@ -66,17 +76,17 @@ class RunHandle:
         undo: bool = True,
         keep_partial: bool = True,
         quarantine: bool = False,
-        **who: Any,
+        **who: Unpack[Signed],
     ) -> Ack:
         """Stop, keep what you have. Nothing starts after this, ever."""
         stop = Cancel(
-            now=now, undo=undo, keep_partial=keep_partial, quarantine=quarantine, **_signed(**who)
+            now=now, undo=undo, keep_partial=keep_partial, quarantine=quarantine, **_by(who)
         )
         return await self._ask(stop)
 
-    async def settle(self, item: str, **who: Any) -> Ack:
+    async def settle(self, item: str, **who: Unpack[Signed]) -> Ack:
         """I have dealt with this attention item."""
-        return await self._ask(Settle(item=item, **_signed(**who)))
+        return await self._ask(Settle(item=item, **_by(who)))
 
     async def _ask(self, command: Command) -> Ack:
         return await self._journal.command(self.id, command)
@@ -158,12 +168,5 @@ class RunHandle:
         return await self.fork(by=by)
 
 
-def _signed(
-    by: str = "program",
-    reason: str = "",
-    source: Source = "person",
-    key: str | None = None,
-    seen_seq: int | None = None,
-) -> Any:
-    """Who asks and why: the same five words for every control."""
-    return {"by": by, "reason": reason, "source": source, "key": key, "seen_seq": seen_seq}
+def _by(who: Signed) -> Any:
+    return {"by": "program", **who}

@@ -5,6 +5,7 @@ from typing import Protocol
 from pullcord.core.events import AttentionRaised, Event, TextEnded
 from pullcord.core.judging import judged
 from pullcord.core.run import Run
+from pullcord.journal.store import joined
 from pullcord.runtime.flight import together
 from pullcord.runtime.memory import Memory
 from pullcord.runtime.ownership import Wanted
@@ -30,10 +31,8 @@ async def judge_what_was_begun(owner: Owner) -> None:
 
 async def end_texts(owner: Owner) -> None:
     """What was said in parts that have not ended was cut there."""
-    said: dict[str, str] = {}
-    for text in await owner.site.journal.live_text(owner.run.id):
-        said[text.part] = said.get(text.part, "") + text.text
-    for part, text in said.items():
+    live = await owner.site.journal.live_text(owner.run.id)
+    for part, text in joined(live).items():
         await owner.record(TextEnded(part=part, text=text, complete=False))
 
 

@@ -17,6 +17,7 @@ from pullcord.core.states import TABLE
 from pullcord.errors import Conflict
 from pullcord.journal.journal import Journal
 from pullcord.journal.ledger import Append, Appended, Change, Claim, Lease
+from pullcord.journal.store import joined
 
 Wanted: TypeAlias = Event | Callable[[Run], Sequence[Event]]
 """What an owner wants to record: an event, or what makes the events from the run as it is."""
@@ -101,7 +102,7 @@ class Ownership:
         if not isinstance(event, TextEnded) or TABLE[self.run.state].text != "refused":
             return event
         live = await self._journal.live_text(self.run.id)
-        shown = "".join(text.text for text in live if text.part == event.part)
+        shown = joined(live).get(event.part, "")
         return TextEnded(part=event.part, text=shown, complete=False)
 
     async def catch_up(self) -> int:
