@@ -1,0 +1,59 @@
+"""A tool call as tools, their undo, their probe and whoever approves them see it."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+
+Known: TypeAlias = Literal["finished", "late", "interrupted", "in_doubt", "failed", ""]
+
+
+class Happened(msgspec.Struct, frozen=True):
+    """A probe's word that a call did happen, and with what result."""
+
+    result: Any = None
+
+
+class Call(msgspec.Struct, frozen=True, kw_only=True):
+    """One call: the tool, its arguments by name, and what is known of its outcome.
+
+    `undo` is handed one with the result, or, when nobody knows whether it happened, with the
+    arguments alone; `probe`, `still_valid` and `approve` see only what was asked for.
+    """
+
+    tool: str
+    args: dict[str, Any]
+    idempotency_key: str
+    result: Any = None
+    known: Known = ""
+
+    def happened(self, result: Any = None) -> Happened:
+        """What a probe returns if it did happen. `True` will do if there is no result."""
+        return Happened(result)
+
+
+class ToolContext:
+    """What a tool finds in its parameter `ctx`, if it has one.
+
+    `idempotency_key` is the same for every attempt of one call, in every life of its run.
+    """
+
+    def __init__(
+        self,
+        *,
+        run_id: str,
+        step: str,
+        attempt: int,
+        idempotency_key: str,
+        deps: Any = None,
+        checkpoint: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
+        self.run_id, self.step, self.attempt = run_id, step, attempt
+        self.idempotency_key = idempotency_key
+        self.deps = deps
+        self._checkpoint = checkpoint
+
+    async def checkpoint(self) -> None:
+        """Let a pause or a cancel in. A tool in a process does not need it: it is frozen."""
+        if self._checkpoint:
+            await self._checkpoint()

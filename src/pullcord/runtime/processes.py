@@ -1,0 +1,326 @@
+"""The runtime's side of the warden: start a process tool, read what it writes, stop or freeze it.
+
+Orders are packets on a socket and may be given from any thread, also while the event loop is
+blocked. Nothing here waits for a pipe that a grandchild may hold open: what ends a call is the
+warden's word that its whole tree is gone.
+"""
+
+import asyncio
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from pullcord.core.events import Rung
+from pullcord.errors import PullcordError
+from pullcord.warden.fences import clear_cgroup
+from pullcord.warden.wire import Channel, Message, pair
+
+_SOURCE: Final = str(Path(__file__).parent.parent.parent)
+_MAIN: Final = (
+    "import sys; sys.path.insert(0, sys.argv.pop(1)); from pullcord.warden.main import main; main()"
+)
+_READ_BYTES: Final = 64 * 1024
+_ANSWER_MAX_BYTES: Final = 20 * 1024 * 1024
+_LOST: Final = "the warden is gone"
+
+
+class Ended(msgspec.Struct, kw_only=True):
+    """How a call ended, by the warden's word: nothing of it is left but `survivors`."""
+
+    began: bool
+    status: int | None = None  # of the process itself: an exit status, or minus a signal
+    rung: Rung = ""
+    left: int = 0  # processes that it had left behind, and that were killed
+    survivors: list[int] = msgspec.field(default_factory=list[int])
+    ladder_ms: dict[str, float] = msgspec.field(default_factory=dict[str, float])
+    why: str = ""
+    answer: bytes = b""  # what it wrote to its result pipe
+
+
+class NotStarted(PullcordError):
+    """The warden started nothing."""
+
+
+class Process:
+    """One process tool. `ended` is done when the warden says that nothing of it is left."""
+
+    def __init__(
+        self, call: str, send: Callable[[Message], None], news: Callable[[], None]
+    ) -> None:
+        self.call = call
+        self.ended: asyncio.Future[Ended] = asyncio.get_running_loop().create_future()
+        self.is_frozen = False
+        self._send = send
+        self._news = news
+        self._answer = bytearray()
+        self._readers: dict[int, Callable[[bytes], None]] = {}
+
+    def stop(self, grace_s: float) -> None:
+        """SIGTERM to the tree, SIGKILL after the grace. From any thread."""
+        self._send({"do": "stop", "call": self.call, "grace_s": grace_s})
+
+    def hurry(self) -> None:
+        self._send({"do": "hurry", "call": self.call})
+
+    def freeze(self) -> None:
+        self._send({"do": "freeze", "call": self.call})
+
+    def thaw(self) -> None:
+        self._send({"do": "thaw", "call": self.call})
+
+    # --- what comes from it ---
+
+    def listen(self, fd: int, take: Callable[[bytes], None] | None) -> None:
+        """Read this pipe for as long as the call lasts. None: it is the answer."""
+        os.set_blocking(fd, False)
+        self._readers[fd] = take or self._take_answer
+        asyncio.get_running_loop().add_reader(fd, self._read, fd)
+
+    def _take_answer(self, data: bytes) -> None:
+        if len(self._answer) <= _ANSWER_MAX_BYTES:
+            self._answer += data
+
+    def _read(self, fd: int) -> bool:
+        try:
+            data = os.read(fd, _READ_BYTES)
+        except BlockingIOError:
+            return False
+        except OSError:
+            data = b""
+        if data:
+            self._readers[fd](data)
+            return True
+        self._stop_reading(fd)
+        return False
+
+    def _stop_reading(self, fd: int) -> None:
+        if self._readers.pop(fd, None):
+            asyncio.get_running_loop().remove_reader(fd)
+            os.close(fd)
+
+    def hear(self, message: Message) -> None:
+        match message["is"]:
+            case "frozen":
+                self.is_frozen = True
+            case "thawed":
+                self.is_frozen = False
+            case "ended":
+                self.end(message)
+            case _:
+                pass
+        self._news()
+
+    def end(self, message: Message) -> None:
+        """Take what is left in the pipes; whoever may still hold them has no more to say."""
+        for fd in list(self._readers):
+            for _ in range(1024):  # all that a pipe can hold, and more
+                if not self._read(fd):
+                    break
+            self._stop_reading(fd)
+        if not self.ended.done():
+            ended = msgspec.convert({k: v for k, v in message.items() if k != "is"}, Ended)
+            ended.answer = bytes(self._answer)
+            self.ended.set_result(ended)
+
+
+class Processes:
+    """All process tools of one runtime. The warden is started with the first of them."""
+
+    def __init__(self, *, fence: str = "auto", flag: str = "") -> None:
+        self._fence, self._flag = fence, flag
+        self._channel: Channel | None = None
+        self._warden: subprocess.Popen[bytes] | None = None
+        self._ready: asyncio.Future[Message] | None = None
+        self._calls: dict[str, Process] = {}
+        self._number = 0
+        self._home = ""
+        self._lock = threading.Lock()
+        self.kind = ""  # of the fences that the warden makes; empty while there is none
+
+    async def start(
+        self,
+        what: Message,
+        given: bytes,
+        *,
+        out: Callable[[bytes], None],
+        err: Callable[[bytes], None],
+        news: Callable[[], None],
+        began: Callable[[Process], bool],
+        env: Mapping[str, str] | None = None,
+        cwd: str | None = None,
+    ) -> Process:
+        """Ask the warden for it and return what stands for it.
+
+        `what` is an `argv` or a `function`. `began` is called in the instant before the order is
+        given, with what can stop it; if it says no, there is no order.
+
+        Raises:
+            NotStarted: it said no, or there is no warden to be had.
+        """
+        await self._wake()
+        self._number += 1
+        process = Process(f"c{self._number}", self._order, news)
+        spec = {
+            **what,
+            "do": "start",
+            "call": process.call,
+            "env": _environment(env, process.call),
+            "cwd": cwd or os.getcwd(),
+        }
+        if not began(process):
+            raise NotStarted("it was stopped before it began")
+        pipes = [os.pipe2(os.O_CLOEXEC) for _ in range(3)]
+        file = os.memfd_create("given", os.MFD_CLOEXEC)
+        for (read, _), take in zip(pipes, (out, err, None), strict=True):
+            process.listen(read, take)
+        with open(file, "wb", closefd=False) as whole:
+            whole.write(given)
+        os.lseek(file, 0, os.SEEK_SET)
+        self._calls[process.call] = process
+        fds = [file, *(write for _, write in pipes)]
+        try:
+            self._order(spec, fds)
+        except OSError as error:
+            self._finish(process, {"began": False, "why": f"{_LOST}: {error}"})
+        return process
+
+    async def aclose(self) -> None:
+        """Let go of the warden. It ends whatever is still running, and itself."""
+        if self._channel is None or self._warden is None:
+            return
+        channel, warden = self._channel, self._warden
+        self._lose(channel)
+        while warden.poll() is None:
+            await asyncio.sleep(0.002)
+
+    # --- the warden ---
+
+    async def _wake(self) -> None:
+        if self._ready is None:
+            try:
+                self._begin()
+            except OSError as error:
+                self._ready = None
+                raise NotStarted(f"there can be no warden: {error}") from None
+        assert self._ready is not None
+        try:
+            message = await asyncio.shield(self._ready)
+        except EOFError:
+            self._ready = None
+            raise NotStarted(f"{_LOST}: it ended before it was ready") from None
+        self.kind, self._home = message["fence"], message["home"]
+
+    def _begin(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._ready = loop.create_future()
+        mine, theirs = pair()
+        os.set_inheritable(theirs.fileno(), True)
+        for sock in (mine, theirs):
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1024 * 1024)
+        with theirs:
+            self._warden = subprocess.Popen(
+                [
+                    sys.executable,
+                    "-P",
+                    "-c",
+                    _MAIN,
+                    _SOURCE,
+                    str(theirs.fileno()),
+                    str(os.getpid()),
+                ],
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+        channel = self._channel = Channel(mine)
+        loop.add_reader(channel.fileno(), self._hear, channel)
+        hello = {"do": "hello", "fence": self._fence, "flag": self._flag, "sys_path": _paths()}
+        self._order(hello)
+
+    def _order(self, message: Message, fds: list[int] | None = None) -> None:
+        with self._lock:
+            if self._channel is None:
+                raise BrokenPipeError(_LOST)
+            self._channel.send(message, fds or ())
+
+    def _hear(self, channel: Channel) -> None:
+        try:
+            while received := channel.receive():
+                message, _ = received
+                if message["is"] == "ready":
+                    if self._ready and not self._ready.done():
+                        self._ready.set_result(message)
+                elif process := self._calls.get(message["call"]):
+                    if message["is"] == "ended":
+                        self._finish(process, message)
+                    else:
+                        process.hear(message)
+        except EOFError:
+            self._lose(channel)
+
+    def _finish(self, process: Process, message: Message) -> None:
+        self._calls.pop(process.call, None)
+        process.hear({**message, "is": "ended"})
+
+    def _lose(self, channel: Channel) -> None:
+        """The warden is gone, or let go of. What it held dies with it; a cgroup needs help."""
+        if channel is not self._channel:
+            return
+        asyncio.get_running_loop().remove_reader(channel.fileno())
+        with self._lock:
+            self._channel = None
+            channel.close()
+        if self._ready and not self._ready.done():
+            self._ready.set_exception(EOFError())
+            self._ready.exception()
+        else:
+            self._ready = None
+        if self._home:
+            clear_cgroup(self._home)
+        for process in list(self._calls.values()):
+            self._finish(process, {"began": True, "why": _LOST})
+
+
+def address_of(function: Any) -> dict[str, str] | None:
+    """Where another process finds a function. None: nowhere, it is a closure or made on the fly."""
+    name = getattr(function, "__qualname__", "")
+    module = sys.modules.get(getattr(function, "__module__", None) or "")
+    if not name or module is None or "<" in name:
+        return None
+    found: Any = module
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    if found is not function and getattr(found, "__pullcord_tool__", None) is not function:
+        return None
+    file = getattr(module, "__file__", None)
+    if module.__name__ == "__main__" and not file:
+        return None
+    return {"module": module.__name__, "file": os.path.abspath(file) if file else "", "name": name}
+
+
+def encoded(given: Any) -> bytes:
+    return json.dumps(given).encode() if isinstance(given, dict) else msgspec.json.encode(given)
+
+
+def _environment(given: Mapping[str, str] | None, call: str) -> dict[str, str]:
+    """What a tool finds in its environment: nothing of ours but the mark it is known by."""
+    mine = {**os.environ, **(given or {})}
+    kept = {name: value for name, value in mine.items() if not name.startswith("PULLCORD_")}
+    return {**kept, "PULLCORD_CALL": f"{os.getpid()}-{call}"}
+
+
+def _paths() -> list[str]:
+    with suppress(OSError):
+        here = os.getcwd()
+        return [path or here for path in sys.path]
+    return list(sys.path)

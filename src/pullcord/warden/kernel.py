@@ -1,0 +1,107 @@
+"""What the kernel offers for holding on to processes, and what Python has no name for."""
+
+import ctypes
+import os
+import signal
+from collections.abc import Collection, Iterable
+from contextlib import suppress
+from typing import Final
+
+_PR_SET_PDEATHSIG: Final = 1
+_PR_SET_CHILD_SUBREAPER: Final = 36
+_CLONE_NEWUSER: Final = 0x10000000
+_CLONE_NEWPID: Final = 0x20000000
+_libc: Final = ctypes.CDLL(None, use_errno=True)
+
+
+def adopt_orphans() -> None:
+    """From here on, orphans among this process's descendants become its children."""
+    _must(_libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0), "prctl(PR_SET_CHILD_SUBREAPER)")
+
+
+def die_with_parent(parent: int | None = None) -> None:
+    """Be killed when the parent dies. `parent`: who it should be; it may be gone already."""
+    _must(_libc.prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0), "prctl(PR_SET_PDEATHSIG)")
+    if parent is not None and os.getppid() != parent:
+        os._exit(1)
+
+
+def enter_new_pid_namespace() -> None:
+    """The next child is the first process of a world of its own, which ends with it."""
+    if os.geteuid() == 0 and _libc.unshare(_CLONE_NEWPID) == 0:
+        return
+    uid, gid = os.geteuid(), os.getegid()
+    _must(_libc.unshare(_CLONE_NEWUSER | _CLONE_NEWPID), "unshare")
+    with suppress(OSError):
+        _write("/proc/self/setgroups", "deny")
+    _write("/proc/self/uid_map", f"{uid} {uid} 1")
+    _write("/proc/self/gid_map", f"{gid} {gid} 1")
+
+
+def close_all_but(keep: Collection[int]) -> None:
+    """Close every descriptor that is not to be kept, nor one of the first three."""
+    wanted = {0, 1, 2, *keep}
+    for name in os.listdir("/proc/self/fd"):
+        if int(name) not in wanted:
+            with suppress(OSError):
+                os.close(int(name))
+
+
+def reset_signals() -> None:
+    """Signals mean again what they mean to a new program."""
+    signal.set_wakeup_fd(-1)
+    for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGPIPE):
+        signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, [])
+
+
+def send(pids: Iterable[int], number: signal.Signals) -> None:
+    for pid in pids:
+        with suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, number)
+
+
+def state_of(pid: int) -> str:
+    """The kernel's letter for what a process is doing. Empty: there is none."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return file.read().rpartition(b")")[2].split()[0].decode()
+    except (OSError, IndexError):
+        return ""
+
+
+def is_alive(pid: int) -> bool:
+    """Whether it can still do something: a corpse that nobody has collected cannot."""
+    return state_of(pid) not in ("", "Z", "X", "x")
+
+
+def children_of(pid: int) -> list[int]:
+    found: list[int] = []
+    with suppress(OSError):
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            with suppress(OSError), open(f"/proc/{pid}/task/{thread}/children", "rb") as file:
+                found += [int(child) for child in file.read().split()]
+    return found
+
+
+def descendants_of(pid: int) -> set[int]:
+    """Everything below a process that is alive. What forks meanwhile may be missing."""
+    found: set[int] = set()
+    todo = children_of(pid)
+    while todo:
+        child = todo.pop()
+        if child not in found:
+            found.add(child)
+            todo += children_of(child)
+    return {child for child in found if is_alive(child)}
+
+
+def _write(path: str, text: str) -> None:
+    with open(path, "w") as file:
+        file.write(text)
+
+
+def _must(result: int, what: str) -> None:
+    if result != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"{what}: {os.strerror(number)}")

@@ -1,0 +1,252 @@
+"""The warden: one loop, one thread. `python -m pullcord.warden.main FD RUNTIME_PID`.
+
+It starts nothing while the flag of the kill switch is raised, and ends everything when the flag
+is raised, when it is told to, or when the runtime is gone: killed, crashed or closed.
+"""
+
+import os
+import select
+import signal
+import socket
+import sys
+import time
+from contextlib import suppress
+from typing import Final, NoReturn
+
+from pullcord.warden.fences import Fences, spec_of
+from pullcord.warden.flag import is_raised
+from pullcord.warden.holder import hold
+from pullcord.warden.kernel import adopt_orphans, children_of, descendants_of, is_alive, send
+from pullcord.warden.roots import Pipes, run_command
+from pullcord.warden.tree import Tree
+from pullcord.warden.wire import Channel, Message, pair
+from pullcord.warden.zygote import serve
+
+_FLAG_S: Final = 0.2  # how often the flag is looked at while something is running
+_LAST_S: Final = 2.0
+
+
+class Warden:
+    def __init__(self, channel: Channel, runtime: int, woken: int) -> None:
+        self._channel = channel
+        self._runtime = runtime  # a pidfd, or -1
+        self._woken = woken
+        self._trees: dict[int, Tree] = {}  # by the descriptor of its holder's line
+        self._by_call: dict[str, Tree] = {}
+        self._unclosed: list[Tree] = []
+        self._fences = Fences("sweep")
+        self._zygote: Channel | None = None
+        self._zygote_pid = 0
+        self._sys_path: list[str] = []
+        self._flag = ""
+        self._poll = select.poll()
+        for fd in (channel.fileno(), runtime, woken):
+            if fd >= 0:
+                self._poll.register(fd, select.POLLIN)
+
+    # --- the loop ---
+
+    def loop(self) -> NoReturn:
+        while True:
+            for fd, _ in self._poll.poll(self._patience_ms()):
+                if fd in (self._runtime, self._channel.fileno()):
+                    self._hear_runtime(gone=fd == self._runtime)
+                elif fd == self._woken:
+                    self._collect()
+                elif fd in self._trees:
+                    tree = self._trees[fd]
+                    tree.hear(refuse=self._refusal())
+                    self._tidy(tree, fd)
+            now = time.monotonic()
+            for fd, tree in list(self._trees.items()):
+                if tree.due is not None and tree.due <= now:
+                    tree.tick(now)
+                    self._tidy(tree, fd)
+            if self._trees and is_raised(self._flag):
+                for tree in list(self._trees.values()):
+                    tree.hurry()
+            self._unclosed = [tree for tree in self._unclosed if not tree.fence.close()]
+            self._flush()
+
+    def _patience_ms(self) -> float | None:
+        due = [tree.due for tree in self._trees.values() if tree.due is not None]
+        wait_s = min(due) - time.monotonic() if due else None
+        if self._channel.is_behind:
+            wait_s = min(wait_s or 0.01, 0.01)
+        if self._trees and self._flag:
+            wait_s = min(_FLAG_S, wait_s) if wait_s is not None else _FLAG_S
+        if self._unclosed:
+            wait_s = min(0.05, wait_s) if wait_s is not None else 0.05
+        return None if wait_s is None else max(wait_s, 0.0) * 1000
+
+    def _hear_runtime(self, *, gone: bool) -> None:
+        if gone:
+            self._end_everything()
+        try:
+            while received := self._channel.receive():
+                self._obey(*received)
+        except EOFError:
+            self._end_everything()
+
+    def _obey(self, order: Message, fds: list[int]) -> None:
+        tree = self._by_call.get(order.get("call", ""))
+        match order["do"]:
+            case "hello":
+                self._fences.close()
+                self._fences = Fences(order["fence"])
+                self._sys_path, self._flag = order["sys_path"], order["flag"]
+                self._say(
+                    {
+                        "is": "ready",
+                        "fence": self._fences.kind,
+                        "why_not": self._fences.why_not,
+                        "home": self._fences.home,
+                    }
+                )
+                self._wake_zygote()
+            case "start":
+                self._start(order, fds)
+            case "stop" if tree:
+                tree.stop(order["grace_s"])
+            case "hurry" if tree:
+                tree.hurry()
+            case "freeze" if tree:
+                tree.freeze()
+            case "thaw" if tree:
+                tree.thaw()
+            case _:
+                pass  # about a call that has ended meanwhile
+        if tree:
+            self._tidy(tree)
+
+    # --- starting ---
+
+    def _refusal(self) -> str:
+        return "the kill switch is engaged" if is_raised(self._flag) else ""
+
+    def _start(self, order: Message, fds: list[int]) -> None:
+        call = order["call"]
+        try:
+            if refusal := self._refusal():
+                raise OSError(0, refusal)
+            fence = self._fences.new(call)
+            mine, theirs = socket.socketpair()
+            tree = Tree(call, fence, mine, self._say)
+            self._trees[mine.fileno()] = tree
+            self._by_call[call] = tree
+            self._poll.register(mine.fileno(), select.POLLIN)
+            if "argv" in order:
+                self._fork_holder(order, tree, theirs.fileno(), fds)
+                theirs.close()
+            else:
+                spec = {**order, "fence": spec_of(fence)}
+                self._wake_zygote().send(spec, [theirs.detach(), *fds])
+                fds = []
+        except OSError as error:
+            why = error.strerror or str(error)
+            self._say({"call": call, "is": "ended", "began": False, "why": why})
+        finally:
+            for fd in fds:
+                with suppress(OSError):
+                    os.close(fd)
+
+    def _fork_holder(self, order: Message, tree: Tree, status: int, fds: list[int]) -> None:
+        pipes = Pipes(*fds)
+        if os.fork() == 0:
+            hold(tree.fence, lambda: run_command(order, pipes), status, fds)
+
+    def _wake_zygote(self) -> Channel:
+        if self._zygote is not None and is_alive(self._zygote_pid):
+            return self._zygote
+        if self._zygote is not None:
+            self._zygote.close()
+        mine, theirs = pair()
+        me = os.getpid()
+        self._zygote_pid = os.fork()
+        if self._zygote_pid == 0:
+            try:
+                serve(Channel(theirs), self._sys_path, me)
+            finally:
+                os._exit(1)
+        theirs.close()
+        self._zygote = Channel(mine)
+        return self._zygote
+
+    # --- ending ---
+
+    def _tidy(self, tree: Tree, fd: int = -1) -> None:
+        if not tree.is_over or tree.call not in self._by_call:
+            return
+        del self._by_call[tree.call]
+        place = next(number for number, known in self._trees.items() if known is tree)
+        self._poll.unregister(place)
+        del self._trees[place]
+        self._kill_strays()
+        if not tree.fence.close():
+            self._unclosed.append(tree)
+
+    def _collect(self) -> None:
+        with suppress(BlockingIOError):
+            os.read(self._woken, 4096)
+        with suppress(ChildProcessError):
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+
+    def _kill_strays(self) -> None:
+        """Whose holder was killed by somebody becomes our child. Nobody vouches for it."""
+        holders = {tree.holder for tree in self._trees.values()}
+        if any(not tree.holder for tree in self._trees.values()):
+            return  # one is on its way, and cannot be told apart
+        for child in children_of(os.getpid()):
+            if child not in holders and child != self._zygote_pid and is_alive(child):
+                send([*descendants_of(child), child], signal.SIGKILL)
+
+    def _end_everything(self) -> NoReturn:
+        """Nobody is left to be told. Kill until nothing is left, within a bound, and end."""
+        until = time.monotonic() + _LAST_S
+        while self._trees and time.monotonic() < until:
+            for fd, tree in list(self._trees.items()):
+                tree.hurry()
+                tree.hear(refuse="the runtime is gone")
+                tree.tick(time.monotonic())
+                self._tidy(tree, fd)
+            time.sleep(0.002)
+        self._kill_strays()
+        if self._zygote_pid:
+            send([self._zygote_pid], signal.SIGKILL)
+        while not self._fences.close() and time.monotonic() < until:
+            self._collect()
+            time.sleep(0.002)
+        os._exit(0)
+
+    # --- telling ---
+
+    def _say(self, message: Message) -> None:
+        with suppress(OSError):
+            self._channel.send(message)
+
+    def _flush(self) -> None:
+        with suppress(OSError):
+            self._channel.flush()
+
+
+def main() -> NoReturn:
+    fd, runtime = int(sys.argv[1]), int(sys.argv[2])
+    os.chdir("/")
+    try:
+        watched = os.pidfd_open(runtime)
+    except OSError:
+        watched = -1
+    if os.getppid() != runtime:
+        os._exit(1)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)  # it ends with its runtime, not before
+    woken, wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+    signal.set_wakeup_fd(wake)
+    adopt_orphans()
+    Warden(Channel(socket.socket(fileno=fd)), watched, woken).loop()
+
+
+if __name__ == "__main__":
+    main()

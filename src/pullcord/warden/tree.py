@@ -1,0 +1,220 @@
+"""One tool's tree as the warden sees it: started at the gate, frozen, and stopped by a ladder
+whose rungs have their times. What could not be killed is named."""
+
+import signal
+import socket
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Final, Literal, TypeAlias
+
+from pullcord.warden.fences import Fence
+from pullcord.warden.holder import GO
+from pullcord.warden.kernel import is_alive, send
+from pullcord.warden.wire import Message
+
+Rung: TypeAlias = Literal["", "terminated", "killed", "abandoned"]
+_KILL_S: Final = 2.0  # how long the kernel may take to bury what was killed
+_LOOK_S: Final = 0.002  # how often is looked whether it has
+
+Report: TypeAlias = Callable[[Message], None]
+
+
+class Tree:
+    """Made when a call is asked for; over when nothing of it is left, or it is given up."""
+
+    def __init__(self, call: str, fence: Fence, line: socket.socket, report: Report) -> None:
+        self.call, self.fence, self.line = call, fence, line
+        self.holder = 0
+        self.rung: Rung = ""
+        self.is_over = False
+        self._report = report
+        self._began = False
+        self._status: int | None = None
+        self._left = 0
+        self._is_killing = False
+        self._is_frozen = False
+        self._wants_frozen = False
+        self._heard = b""
+        self._due: float | None = None
+        self._give_up_at = 0.0
+        self._asked_at = 0.0
+        self._ms: dict[str, float] = {}  # rung → when it was reached, after the stop was asked for
+        line.setblocking(False)
+
+    @property
+    def due(self) -> float | None:
+        """When `tick` wants to be called."""
+        return self._due
+
+    # --- orders ---
+
+    def stop(self, grace_s: float) -> None:
+        """SIGTERM to all of it; SIGKILL when the time is over."""
+        if self.rung or self.is_over:
+            return
+        self._asked_at = time.monotonic()
+        if not self._began:
+            self._end(why="stopped before it began")
+            return
+        self._reach("terminated")
+        members = self.fence.members(self.holder)
+        send(members, signal.SIGTERM)
+        self._thaw()
+        send(members, signal.SIGCONT)  # what stands still hears nothing
+        self._due = self._asked_at + max(grace_s, 0.0)
+
+    def hurry(self) -> None:
+        """The second press: SIGKILL now."""
+        if not self.is_over and not self._is_killing:
+            self._asked_at = self._asked_at or time.monotonic()
+            if not self._began:
+                self._end(why="stopped before it began")
+            else:
+                self._reach("killed")
+                self._kill()
+
+    def freeze(self) -> None:
+        """Let nothing of it run. Said when it holds."""
+        self._wants_frozen = True
+        if self._began and not self.rung and not self.is_over:
+            with suppress(OSError):
+                self.fence.freeze(self.holder)
+            self._due = time.monotonic()
+
+    def thaw(self) -> None:
+        self._thaw()
+        self._report({"call": self.call, "is": "thawed"})
+
+    def _thaw(self) -> None:
+        self._wants_frozen = False
+        if self._began and not self._is_killing:
+            with suppress(OSError):
+                self.fence.thaw(self.holder)
+        if not self.rung:
+            self._due = None
+        self._is_frozen = False
+
+    # --- what the holder says ---
+
+    def hear(self, *, refuse: str) -> None:
+        """Read the holder's line. `refuse`: why nothing may start now, if so."""
+        try:
+            heard = self.line.recv(4096)
+        except BlockingIOError:
+            return None
+        except OSError:
+            heard = b""
+        if not heard:
+            return self._holder_is_gone()
+        *lines, self._heard = (self._heard + heard).split(b"\n")
+        for line in lines:
+            self._take(line.decode(errors="replace"), refuse)
+        return None
+
+    def _take(self, said: str, refuse: str) -> None:
+        word, _, rest = said.partition(" ")
+        if word == "ready" and not self.is_over:
+            self.holder = int(rest)
+            if refuse:
+                return self._end(why=refuse)
+            self._began = True
+            with suppress(OSError):
+                self.line.send(GO)
+            self._report({"call": self.call, "is": "began", "pid": self.holder})
+            if self._wants_frozen:
+                self.freeze()
+        elif word == "exit":
+            status, left = rest.split()
+            self._status = int(status)
+            if left == "0":
+                return self._end()
+            if not self._is_killing:
+                self._left = len(self.fence.members(self.holder))
+                if self.rung:
+                    self._reach("killed")
+                self._kill()
+        elif word == "failed":
+            self._end(why=rest)
+        return None
+
+    def _holder_is_gone(self) -> None:
+        """It ended by itself, or something has killed it. What it held is killed."""
+        if self.is_over:
+            return
+        if not self._began:
+            self._end(why="its holder could not be started")
+        elif not self._is_killing:
+            self._kill()
+        elif not self._members():
+            self._end()
+
+    # --- time ---
+
+    def tick(self, now: float) -> None:
+        self._due = None
+        if self.is_over:
+            return None
+        if self._is_killing:
+            return self._bury(now)
+        if self.rung == "terminated":
+            self._reach("killed")
+            return self._kill()
+        if self._wants_frozen and not self._is_frozen:
+            if self.fence.is_frozen(self.holder):
+                self._is_frozen = True
+                self._report({"call": self.call, "is": "frozen"})
+            else:
+                self.freeze()
+                self._due = now + _LOOK_S
+        return None
+
+    def _kill(self) -> None:
+        now = time.monotonic()
+        if not self._is_killing:
+            self._is_killing = True
+            self._give_up_at = now + _KILL_S
+        with suppress(OSError):
+            self.fence.kill(self.holder)
+        self._due = now + _LOOK_S / 4
+
+    def _bury(self, now: float) -> None:
+        left = self._members()
+        if not left:
+            self._end()
+        elif now >= self._give_up_at:
+            self._reach("abandoned")
+            self._end(survivors=sorted(left))
+        else:
+            with suppress(OSError):
+                self.fence.kill(self.holder)
+            self._due = now + _LOOK_S
+
+    def _members(self) -> set[int]:
+        return self.fence.members(self.holder) if self.holder else set()
+
+    # --- the end ---
+
+    def _reach(self, rung: Rung) -> None:
+        self.rung = rung
+        self._ms[rung] = round((time.monotonic() - self._asked_at) * 1000, 1)
+
+    def _end(self, *, why: str = "", survivors: list[int] | None = None) -> None:
+        if self.holder and is_alive(self.holder):
+            send([self.holder], signal.SIGKILL)
+        self.is_over = True
+        self._due = None
+        self.line.close()
+        self._report(
+            {
+                "call": self.call,
+                "is": "ended",
+                "began": self._began,
+                "status": self._status,
+                "rung": self.rung,
+                "left": self._left,
+                "survivors": survivors or [],
+                "ladder_ms": self._ms,
+                "why": why,
+            }
+        )

@@ -1,0 +1,65 @@
+"""A Python function called in a process of its own: arguments and result travel as JSON."""
+
+import asyncio
+import inspect
+import sys
+import traceback
+from typing import Any, Final
+
+import msgspec
+
+from pullcord.core.calls import Call, ToolContext
+from pullcord.core.values import Json, dump
+from pullcord.errors import InvalidInput
+
+_ERROR_CHARS: Final = 4000
+
+
+class Answer(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """What comes back from a worker. `happened`: it ran to its end, but its result is no JSON."""
+
+    result: Json | None = None
+    error: str = ""
+    happened: bool = False
+    began: bool = True
+
+
+class Given(msgspec.Struct, kw_only=True):
+    """What a worker is handed: the arguments by name, or one call (for an undo or a probe)."""
+
+    args: dict[str, Any] | None = None
+    call: Call | None = None
+    context: dict[str, Any] | None = None
+
+
+def carry_out(function: Any, given: Any) -> bytes:
+    """Call it and return the answer, encoded. Whatever it raises is an answer."""
+    return msgspec.json.encode(_called(function, msgspec.convert(given, Given)))
+
+
+def _called(function: Any, given: Given) -> Answer:
+    function = getattr(function, "__pullcord_tool__", function)
+    try:
+        context = [ToolContext(**given.context)] if given.context is not None else []
+        if given.call is not None:
+            value = function(*context, given.call)
+        else:
+            value = function(*context, **(given.args or {}))
+        if inspect.iscoroutine(value):
+            value = asyncio.run(value)
+    except BaseException as error:
+        traceback.print_exc(file=sys.stderr)
+        return Answer(error=_described(error))
+    try:
+        return Answer(result=dump(value))
+    except InvalidInput as refused:
+        return Answer(error=_described(refused), happened=True)
+
+
+def _described(error: BaseException) -> str:
+    try:
+        said = str(error).strip().encode(errors="backslashreplace").decode().replace("\0", "\\0")
+    except Exception:
+        said = "it cannot say what it is"
+    name = type(error).__name__
+    return f"{name}: {said[:_ERROR_CHARS]}" if said else name

@@ -1,0 +1,105 @@
+"""The process that tools in Python are forked from. It has imported their modules once, and has
+one thread, because a copy of a process has only one.
+
+The first call of a module imports it by itself: if that hangs, fails or starts a thread, only that
+call has to do with it. When it went well, the zygote imports the module too.
+"""
+
+import gc
+import os
+import select
+import signal
+import sys
+from contextlib import suppress
+from typing import Final, NoReturn
+
+from pullcord.warden.fences import fence_of
+from pullcord.warden.holder import hold
+from pullcord.warden.kernel import close_all_but, die_with_parent, reset_signals
+from pullcord.warden.roots import Pipes, call_function, import_at
+from pullcord.warden.wire import Channel, Message
+
+_KNOWN_ALREADY: Final = "pullcord.warden.worker"
+
+
+def serve(channel: Channel, sys_path: list[str], warden: int) -> NoReturn:
+    """Fork a holder for each call that comes. Ends with the warden."""
+    die_with_parent(warden)
+    close_all_but([channel.fileno()])
+    reset_signals()
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    woken, wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+    signal.set_wakeup_fd(wake)
+    sys.path[:] = sys_path
+    with suppress(ImportError):
+        __import__(_KNOWN_ALREADY)
+    Zygote(channel, woken).loop()
+
+
+class Zygote:
+    def __init__(self, channel: Channel, woken: int) -> None:
+        self._channel = channel
+        self._woken = woken
+        self._known: set[str] = set()
+        self._learning: dict[int, Message] = {}  # where a first call says how its import went
+        self._poll = select.poll()
+        for fd in (channel.fileno(), woken):
+            self._poll.register(fd, select.POLLIN)
+        gc.disable()
+        gc.freeze()
+
+    def loop(self) -> NoReturn:
+        while True:
+            for fd, _ in self._poll.poll():
+                if fd == self._woken:
+                    self._collect()
+                elif fd in self._learning:
+                    self._learn(fd)
+                else:
+                    self._take_call()
+
+    def _take_call(self) -> None:
+        try:
+            received = self._channel.receive()
+        except EOFError:
+            os._exit(0)
+        if received is None:
+            return
+        spec, (status, *fds) = received
+        pipes = Pipes(*fds)
+        keep = list(fds)
+        said = learnt = -1
+        if spec["function"]["module"] not in self._known:
+            said, learnt = os.pipe()
+            keep.append(learnt)
+        if os.fork() == 0:
+            hold(
+                fence_of(spec["fence"]),
+                lambda: call_function(spec, pipes, learnt),
+                status,
+                keep,
+            )
+        for fd in (status, *keep):
+            os.close(fd)
+        if said >= 0:
+            self._learning[said] = spec
+            self._poll.register(said, select.POLLIN)
+
+    def _learn(self, fd: int) -> None:
+        """A first call says how many threads its import left running; nothing, if it failed."""
+        spec = self._learning.pop(fd)
+        self._poll.unregister(fd)
+        threads = os.read(fd, 16)
+        os.close(fd)
+        if threads == b"1":
+            with suppress(BaseException):
+                import_at(spec["function"])
+                self._known.add(spec["function"]["module"])
+                gc.freeze()
+
+    def _collect(self) -> None:
+        with suppress(BlockingIOError):
+            os.read(self._woken, 4096)
+        with suppress(ChildProcessError):
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
