@@ -179,12 +179,9 @@ class Processes:
         if not began(process):
             raise NotStarted("it was stopped before it began")
         pipes = [os.pipe2(os.O_CLOEXEC) for _ in range(3)]
-        file = os.memfd_create("given", os.MFD_CLOEXEC)
+        file = _filed(given)
         for (read, _), take in zip(pipes, (out, err, None), strict=True):
             process.listen(read, take)
-        with open(file, "wb", closefd=False) as whole:
-            whole.write(given)
-        os.lseek(file, 0, os.SEEK_SET)
         self._calls[process.call] = process
         fds = [file, *(write for _, write in pipes)]
         try:
@@ -199,8 +196,14 @@ class Processes:
             return
         channel, warden = self._channel, self._warden
         self._lose(channel)
-        while warden.poll() is None:
-            await asyncio.sleep(0.002)
+        gone = asyncio.Event()
+        watched = os.pidfd_open(warden.pid)
+        loop = asyncio.get_running_loop()
+        loop.add_reader(watched, gone.set)
+        await gone.wait()
+        loop.remove_reader(watched)
+        os.close(watched)
+        warden.wait()
 
     # --- the warden ---
 
@@ -310,6 +313,15 @@ def address_of(function: Any) -> dict[str, str] | None:
 
 def encoded(given: Any) -> bytes:
     return json.dumps(given).encode() if isinstance(given, dict) else msgspec.json.encode(given)
+
+
+def _filed(given: bytes) -> int:
+    """A file in memory, to be read from its beginning."""
+    file = os.memfd_create("given", os.MFD_CLOEXEC)
+    while given:
+        given = given[os.write(file, given) :]
+    os.lseek(file, 0, os.SEEK_SET)
+    return file
 
 
 def _environment(given: Mapping[str, str] | None, call: str) -> dict[str, str]:

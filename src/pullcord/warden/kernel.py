@@ -55,6 +55,26 @@ def reset_signals() -> None:
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
 
 
+def wake_when_a_child_dies() -> int:
+    """Return a descriptor that can be read from whenever a child has died."""
+    signal.signal(signal.SIGCHLD, _nothing)
+    woken, wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+    signal.set_wakeup_fd(wake)
+    return woken
+
+
+def collect_the_dead(woken: int) -> None:
+    with suppress(BlockingIOError):
+        os.read(woken, 4096)
+    with suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+
+
+def _nothing(_number: int, _frame: object) -> None:
+    pass
+
+
 def send(pids: Iterable[int], number: signal.Signals) -> None:
     for pid in pids:
         with suppress(ProcessLookupError, PermissionError):

@@ -16,7 +16,15 @@ from typing import Final, NoReturn
 from pullcord.warden.fences import Fences, spec_of
 from pullcord.warden.flag import is_raised
 from pullcord.warden.holder import hold
-from pullcord.warden.kernel import adopt_orphans, children_of, descendants_of, is_alive, send
+from pullcord.warden.kernel import (
+    adopt_orphans,
+    children_of,
+    collect_the_dead,
+    descendants_of,
+    is_alive,
+    send,
+    wake_when_a_child_dies,
+)
 from pullcord.warden.roots import Pipes, run_command
 from pullcord.warden.tree import Tree
 from pullcord.warden.wire import Channel, Message, pair
@@ -52,7 +60,7 @@ class Warden:
                 if fd in (self._runtime, self._channel.fileno()):
                     self._hear_runtime(gone=fd == self._runtime)
                 elif fd == self._woken:
-                    self._collect()
+                    collect_the_dead(self._woken)
                 elif fd in self._trees:
                     tree = self._trees[fd]
                     tree.hear(refuse=self._refusal())
@@ -185,13 +193,6 @@ class Warden:
         if not tree.fence.close():
             self._unclosed.append(tree)
 
-    def _collect(self) -> None:
-        with suppress(BlockingIOError):
-            os.read(self._woken, 4096)
-        with suppress(ChildProcessError):
-            while os.waitpid(-1, os.WNOHANG)[0]:
-                pass
-
     def _kill_strays(self) -> None:
         """Whose holder was killed by somebody becomes our child. Nobody vouches for it."""
         holders = {tree.holder for tree in self._trees.values()}
@@ -215,7 +216,7 @@ class Warden:
         if self._zygote_pid:
             send([self._zygote_pid], signal.SIGKILL)
         while not self._fences.close() and time.monotonic() < until:
-            self._collect()
+            collect_the_dead(self._woken)
             time.sleep(0.002)
         os._exit(0)
 
@@ -239,11 +240,9 @@ def main() -> NoReturn:
         watched = -1
     if os.getppid() != runtime:
         os._exit(1)
-    signal.signal(signal.SIGCHLD, lambda *_: None)
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)  # it ends with its runtime, not before
-    woken, wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-    signal.set_wakeup_fd(wake)
+    woken = wake_when_a_child_dies()
     adopt_orphans()
     Warden(Channel(socket.socket(fileno=fd)), watched, woken).loop()
 

@@ -7,7 +7,7 @@ import json
 import os
 import sys
 from contextlib import suppress
-from typing import Any, Final, NamedTuple, NoReturn
+from typing import Any, Final, NamedTuple, NoReturn, TextIO
 
 from pullcord.warden.wire import Message
 
@@ -112,9 +112,12 @@ def _settle_in(spec: Message, pipes: Pipes) -> None:
     environment: dict[str, str] = spec["env"]
     os.environ.clear()
     os.environ.update(environment)
-    sys.stdout = open(1, "w", buffering=1, errors="backslashreplace", closefd=False)
-    sys.stderr = open(2, "w", buffering=1, errors="backslashreplace", closefd=False)
+    sys.stdout, sys.stderr = _text(1), _text(2)
     os.chdir(spec["cwd"])
+
+
+def _text(fd: int) -> TextIO:
+    return open(fd, "w", buffering=1, errors="backslashreplace", closefd=False)
 
 
 def _read_all(fd: int) -> bytes:

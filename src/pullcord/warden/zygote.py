@@ -8,14 +8,19 @@ call has to do with it. When it went well, the zygote imports the module too.
 import gc
 import os
 import select
-import signal
 import sys
 from contextlib import suppress
 from typing import Final, NoReturn
 
 from pullcord.warden.fences import fence_of
 from pullcord.warden.holder import hold
-from pullcord.warden.kernel import close_all_but, die_with_parent, reset_signals
+from pullcord.warden.kernel import (
+    close_all_but,
+    collect_the_dead,
+    die_with_parent,
+    reset_signals,
+    wake_when_a_child_dies,
+)
 from pullcord.warden.roots import Pipes, call_function, import_at
 from pullcord.warden.wire import Channel, Message
 
@@ -27,9 +32,7 @@ def serve(channel: Channel, sys_path: list[str], warden: int) -> NoReturn:
     die_with_parent(warden)
     close_all_but([channel.fileno()])
     reset_signals()
-    signal.signal(signal.SIGCHLD, lambda *_: None)
-    woken, wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-    signal.set_wakeup_fd(wake)
+    woken = wake_when_a_child_dies()
     sys.path[:] = sys_path
     with suppress(ImportError):
         __import__(_KNOWN_ALREADY)
@@ -52,7 +55,7 @@ class Zygote:
         while True:
             for fd, _ in self._poll.poll():
                 if fd == self._woken:
-                    self._collect()
+                    collect_the_dead(self._woken)
                 elif fd in self._learning:
                     self._learn(fd)
                 else:
@@ -96,10 +99,3 @@ class Zygote:
                 import_at(spec["function"])
                 self._known.add(spec["function"]["module"])
                 gc.freeze()
-
-    def _collect(self) -> None:
-        with suppress(BlockingIOError):
-            os.read(self._woken, 4096)
-        with suppress(ChildProcessError):
-            while os.waitpid(-1, os.WNOHANG)[0]:
-                pass
