@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from pullcord.core.calls import Call, ToolContext
     from pullcord.core.decide import Ack
     from pullcord.core.events import Event, Record
     from pullcord.core.receipts import Receipt
@@ -14,38 +15,37 @@ if TYPE_CHECKING:
     from pullcord.core.states import RunState
     from pullcord.errors import (
         Interrupted,
+        NotDone,
         PullcordError,
         RunCancelled,
         RunFailed,
         StepError,
-        ThreadBusy,
     )
-    from pullcord.journal.journal import Journal
-    from pullcord.journal.reading import Cursor
     from pullcord.runtime.agents import Agent
     from pullcord.runtime.context import Context, PlanStep
     from pullcord.runtime.handle import RunHandle
     from pullcord.runtime.runtime import Runtime
     from pullcord.runtime.runtime import open_runtime as open
+    from pullcord.runtime.shell import shell
     from pullcord.runtime.site import Habits
-    from pullcord.runtime.steps import Retry
+    from pullcord.runtime.tools import Retry, always, tool
 
 __version__ = "0.2.0.dev0"
 
 _HOME = {
     "Ack": "core.decide",
     "Agent": "runtime.agents",
+    "Call": "core.calls",
     "Context": "runtime.context",
-    "Cursor": "journal.reading",
     "Event": "core.events",
     "Habits": "runtime.site",
     "Interrupted": "errors",
-    "Journal": "journal.journal",
+    "NotDone": "errors",
     "PlanStep": "runtime.context",
     "PullcordError": "errors",
     "Receipt": "core.receipts",
     "Record": "core.events",
-    "Retry": "runtime.steps",
+    "Retry": "runtime.tools",
     "Run": "core.run",
     "RunCancelled": "errors",
     "RunFailed": "errors",
@@ -53,19 +53,22 @@ _HOME = {
     "RunState": "core.states",
     "Runtime": "runtime.runtime",
     "StepError": "errors",
-    "ThreadBusy": "errors",
+    "ToolContext": "core.calls",
+    "always": "runtime.tools",
     "open": "runtime.runtime",
+    "shell": "runtime.shell",
+    "tool": "runtime.tools",
 }
 
 __all__ = [
     "Ack",
     "Agent",
+    "Call",
     "Context",
-    "Cursor",
     "Event",
     "Habits",
     "Interrupted",
-    "Journal",
+    "NotDone",
     "PlanStep",
     "PullcordError",
     "Receipt",
@@ -78,8 +81,11 @@ __all__ = [
     "RunState",
     "Runtime",
     "StepError",
-    "ThreadBusy",
+    "ToolContext",
+    "always",
     "open",
+    "shell",
+    "tool",
 ]
 
 

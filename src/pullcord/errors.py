@@ -12,6 +12,7 @@ PullcordError
 ├── RunFailed              the agent raised: its result cannot be had
 ├── RunCancelled           the run was cancelled: its result cannot be had
 ├── StepError              a step raised; the same again whenever the agent is entered anew
+│   └── NotDone            a tool call was denied, not started, or stopped
 └── JournalError
     ├── Conflict           another writer moved the run first: read it again, decide again
     ├── Fenced             this owner has lost the run: abandon it, write nothing more
@@ -27,6 +28,7 @@ A control that comes too late or is not allowed is not an error: it is an `Ack` 
 """
 
 from collections.abc import Iterable
+from typing import Literal
 
 
 class Interrupted(BaseException):
@@ -148,6 +150,24 @@ class StepError(PullcordError):
     def __init__(self, step: str, *, error: str) -> None:
         self.step, self.error = step, error
         super().__init__(f"Step {step!r} failed: {error}")
+
+
+class NotDone(StepError):
+    """A tool call that did not run to its end. `outcome` is one of the truths a model is told:
+
+    `denied`: somebody said no. `not_started`: it never began. `interrupted`: it began, and was
+    stopped. `unknown`: it began, and nobody knows.
+    """
+
+    def __init__(
+        self,
+        step: str,
+        *,
+        outcome: Literal["denied", "not_started", "interrupted", "unknown"],
+        why: str,
+    ) -> None:
+        self.outcome, self.why = outcome, why
+        super().__init__(step, error=f"{outcome.replace('_', ' ')}: {why}")
 
 
 class JournalError(PullcordError):

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from pullcord import Context, RunHandle, Runtime, ThreadBusy
+from pullcord import Context, RunHandle, Runtime
 from pullcord.core.events import QuestionAsked, StepStarted
-from pullcord.errors import InvalidInput
+from pullcord.errors import InvalidInput, ThreadBusy
 from pullcord.journal.store import LiveText
 from tests.runs.stage import S, World, question, seen, stage
 

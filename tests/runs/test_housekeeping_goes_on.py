@@ -8,9 +8,10 @@ import apsw
 import pytest
 
 import pullcord
-from pullcord import Ack, Context, Habits, Journal, RunHandle
+from pullcord import Ack, Context, Habits, RunHandle
 from pullcord.core.events import Created, QuestionAsked, StepStarted
 from pullcord.errors import InvalidInput, StorageFailed
+from pullcord.journal.journal import Journal
 from pullcord.journal.ledger import Append, Lease
 from pullcord.testing import ManualClock
 from tests.runs.stage import PARKING, UNHURRIED, S, World, children, question, seen, stage, unowned

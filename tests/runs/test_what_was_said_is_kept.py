@@ -6,8 +6,9 @@ from contextlib import aclosing
 from pathlib import Path
 from typing import Any
 
-from pullcord import Context, Cursor, Record, RunHandle
+from pullcord import Context, Record, RunHandle
 from pullcord.core.events import StepStarted, TextEnded
+from pullcord.journal.reading import Cursor
 from pullcord.journal.store import LiveText
 from tests.runs.stage import PARKING, S, World, happened, question, seen, stage, two_lives, unowned
 

@@ -1,5 +1,6 @@
 """A tool call as tools, their undo, their probe and whoever approves them see it."""
 
+import inspect
 from collections.abc import Awaitable, Callable
 from typing import Any, Literal, TypeAlias
 
@@ -32,6 +33,16 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
         return Happened(result)
 
 
+def invoke(function: Any, context: "ToolContext | None", args: dict[str, Any]) -> Any:
+    """Call a function with arguments by name, whichever way it wants each of them."""
+    function = getattr(function, "__pullcord_tool__", function)
+    bound = inspect.BoundArguments(inspect.signature(function), {})  # pyright: ignore[reportArgumentType]
+    if context is not None:
+        bound.arguments["ctx"] = context
+    bound.arguments.update(args)
+    return function(*bound.args, **bound.kwargs)
+
+
 class ToolContext:
     """What a tool finds in its parameter `ctx`, if it has one.
 
@@ -52,6 +63,15 @@ class ToolContext:
         self.idempotency_key = idempotency_key
         self.deps = deps
         self._checkpoint = checkpoint
+
+    def as_data(self) -> dict[str, Any]:
+        """What of it can travel to another process."""
+        return {
+            "run_id": self.run_id,
+            "step": self.step,
+            "attempt": self.attempt,
+            "idempotency_key": self.idempotency_key,
+        }
 
     async def checkpoint(self) -> None:
         """Let a pause or a cancel in. A tool in a process does not need it: it is frozen."""

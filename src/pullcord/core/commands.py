@@ -71,6 +71,23 @@ class Answer(_Command, frozen=True, kw_only=True, tag="answer"):
     value: Json = NULL
 
 
+class Approve(_Command, frozen=True, kw_only=True, tag="approve"):
+    """Do exactly this call. `edited`: not this one; ask me again about one with these `args`."""
+
+    verb = "approve"
+    question: str
+    edited: bool = False
+    args: Json = NULL
+    call: str = ""  # the digest of the call that was shown, if the asker knows it
+
+
+class Deny(_Command, frozen=True, kw_only=True, tag="deny"):
+    """Do not do this call. The reason is what the agent is told."""
+
+    verb = "deny"
+    question: str
+
+
 class Cancel(_Command, frozen=True, kw_only=True, tag="cancel"):
     """Stop, keep what you have. No model or tool call is issued after this is acknowledged."""
 
@@ -79,6 +96,7 @@ class Cancel(_Command, frozen=True, kw_only=True, tag="cancel"):
     undo: bool = True
     keep_partial: bool = True
     quarantine: bool = False
+    back_to: str = ""  # a step: what was done up to it is kept
 
 
 class Settle(_Command, frozen=True, kw_only=True, tag="settle"):
@@ -88,7 +106,16 @@ class Settle(_Command, frozen=True, kw_only=True, tag="settle"):
     item: str
 
 
-Command: TypeAlias = Pause | Resume | Redirect | Answer | Cancel | Settle
+class Undo(_Command, frozen=True, kw_only=True, tag="undo"):
+    """Undo what a cancelled or failed run has left behind: all of it, one step, or what came
+    after a step. Also the way to try an undo again that has failed."""
+
+    verb = "undo"
+    step: str = ""
+    back_to: str = ""
+
+
+Command: TypeAlias = Pause | Resume | Redirect | Answer | Approve | Deny | Cancel | Settle | Undo
 
 _encode: Final = msgspec.json.Encoder().encode
 _decoder: Final = msgspec.json.Decoder(Command)
@@ -109,7 +136,7 @@ def check_command(command: Command) -> Command:
             raise InvalidText("idempotency key", why=why)
     if isinstance(command, Redirect | Resume) and command.instruction is not None:
         check_text(command.instruction, field="instruction", empty=False)
-    if isinstance(command, Answer):
+    if isinstance(command, Answer | Approve | Deny):
         check_id(command.question, kind="question")
     if isinstance(command, Settle):
         check_id(command.item, kind="attention item")

@@ -10,13 +10,16 @@ import msgspec
 
 from pullcord.core.commands import (
     Answer,
+    Approve,
     Cancel,
     Command,
+    Deny,
     Pause,
     Redirect,
     Resume,
     Settle,
     Source,
+    Undo,
 )
 from pullcord.core.events import (
     TAGS,
@@ -41,16 +44,19 @@ from pullcord.core.events import (
     StepInDoubt,
     StepInterrupted,
     StepStarted,
+    UndoRequested,
 )
 from pullcord.core.fold import can_block
-from pullcord.core.run import Run, Step, Stop
+from pullcord.core.run import Question, Run, Step, Stop
 from pullcord.core.states import TABLE, RunState
+from pullcord.core.undo import to_undo, would_undo
 from pullcord.core.values import NULL, Json, dump, load
 
 Verdict: TypeAlias = Literal["applied", "already", "too_late", "rejected"]
 Reason: TypeAlias = Literal[
     "", "ended", "cancelling", "stale", "not_paused", "unknown_question", "unknown_choice",
-    "unknown_item", "key_reused",
+    "unknown_item", "unknown_step", "key_reused", "not_an_approval", "other_call", "expired",
+    "nothing_to_undo",
 ]  # fmt: skip
 
 
@@ -85,14 +91,18 @@ class Decision(msgspec.Struct, frozen=True):
     message: str = ""
 
 
-def decide(run: Run, command: Command, *, idle: bool = False) -> Decision:
+def decide(run: Run, command: Command, *, idle: bool = False, now_ms: int = 0) -> Decision:
     """Return how `command` is answered in the run as it is: always, for every state.
+
+    `now_ms`: the wall clock, by which an approval expires.
 
     `idle`: nobody holds the run and no text of it is unfinished. Then a cancel that finds nothing
     to stop or undo is in effect at once, without a process that would have to know the agent.
     """
     if isinstance(command, Settle):
         return _settle(run, command)
+    if isinstance(command, Undo):
+        return _undo(run, command)
     if run.ended:
         return _after_the_end(run, command)
     if run.state is RunState.CANCELLING and not isinstance(command, Cancel):
@@ -118,6 +128,8 @@ def decide(run: Run, command: Command, *, idle: bool = False) -> Decision:
             return _cancel(run, command, idle=idle)
         case Answer():
             return _answer(run, command)
+        case Approve() | Deny():
+            return _judge(run, command, now_ms)
         case _:
             assert_never(command)
 
@@ -208,7 +220,18 @@ def _pause(run: Run, command: Pause) -> Decision:
 
 
 def _cancel(run: Run, command: Cancel, *, idle: bool) -> Decision:
-    at_rest = run.epoch == 0 or (idle and nothing_to_stop_or_undo(run))
+    if command.back_to and command.back_to not in run.steps:
+        return Decision(
+            "rejected",
+            seq=run.seq,
+            reason="unknown_step",
+            message=f"{_cannot(run, command)} back to {command.back_to}: it has no such step. "
+            f"Nothing was changed. See its steps: pullcord show {run.id}",
+        )
+    undo = run.cancel.undo if run.cancel else command.undo
+    back_to = run.cancel.back_to if run.cancel else command.back_to
+    nothing_left = nothing_to_stop(run) and not (undo and would_undo(run, back_to=back_to))
+    at_rest = run.epoch == 0 or (idle and nothing_left)
     if run.cancel and not _is_stronger(command, run.cancel):
         if at_rest:  # whoever was to finish it is gone, and there is nothing left to finish
             return Decision("applied", (Cancelled(),))
@@ -219,6 +242,7 @@ def _cancel(run: Run, command: Cancel, *, idle: bool) -> Decision:
         keep_partial=command.keep_partial,
         quarantine=command.quarantine,
         now=command.now,
+        back_to=command.back_to,
     )
     return Decision("applied", (asked, Cancelled()) if at_rest else (asked,))
 
@@ -229,10 +253,14 @@ def _is_stronger(command: Cancel, stop: Stop) -> bool:
     return hides or (stop.keep_partial and not command.keep_partial)
 
 
+def nothing_to_stop(run: Run) -> bool:
+    """Whether nothing of this run, which nobody holds, is under way or to be released."""
+    return not (run.open_steps() or run.living_children() or run.defers)
+
+
 def nothing_to_stop_or_undo(run: Run) -> bool:
-    """Whether a cancel of this run, held by nobody, needs no process that knows its agent."""
-    undoable = any(step.undoable and step.undo != "undone" for step in run.steps.values())
-    return not (run.open_steps() or run.living_children() or undoable or run.defers)
+    """Whether a cancelled run, held by nobody, needs no process that knows its agent."""
+    return nothing_to_stop(run) and not to_undo(run)
 
 
 def _again(stop: Stop | None, command: Pause | Cancel, seq: int) -> Decision:
@@ -272,7 +300,8 @@ def _redirected(run: Run, command: Redirect | Resume, instruction: str) -> tuple
     return told, ItemRewritten(plan=name, item=item.id, before=before, after=instruction)
 
 
-def _answer(run: Run, command: Answer) -> Decision:
+def _asked(run: Run, command: Answer | Approve | Deny) -> Question | Decision:
+    """The open question, or why there is none."""
     asked = run.questions.get(command.question)
     if asked is None:
         return Decision(
@@ -286,9 +315,73 @@ def _answer(run: Run, command: Answer) -> Decision:
         return Decision(
             "too_late",
             seq=asked.settled_seq,
-            message=f"{_cannot(run, command)}: {command.question} was {asked.status} by record "
-            f"{asked.settled_seq}. Nothing was changed. See the run: pullcord show {run.id}",
+            message=f"{_cannot(run, command)}: {command.question} was "
+            f"{asked.verdict or asked.status} by record {asked.settled_seq}. Nothing was changed. "
+            f"See the run: pullcord show {run.id}",
         )
+    return asked
+
+
+def _judge(run: Run, command: Approve | Deny, now_ms: int) -> Decision:
+    """Allow a call, or not. What is allowed is the call with this digest and no other."""
+    asked = _asked(run, command)
+    if isinstance(asked, Decision):
+        return asked
+    if asked.kind != "approval":
+        return Decision(
+            "rejected",
+            seq=run.seq,
+            reason="not_an_approval",
+            message=f"{_cannot(run, command)}: {command.question} is a {asked.kind}, not an "
+            f"approval. Nothing was changed. Answer it: pullcord answer {run.id} "
+            f"{command.question} VALUE",
+        )
+    if 0 < asked.due_ms <= now_ms:
+        expired = Answered(by="clock", source="clock", question=command.question, verdict="expired")
+        return Decision(
+            "too_late",
+            (expired,),
+            seq=run.seq + 1,
+            reason="expired",
+            message=f"{_cannot(run, command)}: {command.question} has expired, and the call will "
+            f"not be done. See the run: pullcord show {run.id}",
+        )
+    if isinstance(command, Deny):
+        denied = Answered(**_who(command), question=command.question, verdict="denied")
+        return Decision("applied", (denied,))
+    if command.call and command.call != asked.call:
+        return Decision(
+            "rejected",
+            seq=run.seq,
+            reason="other_call",
+            message=f"{_cannot(run, command)}: {command.question} is about another call than the "
+            f"one you were shown. Nothing was changed. Look again: pullcord approvals {run.id}",
+        )
+    if command.edited:
+        edited = Answered(
+            **_who(command), question=command.question, verdict="edited", value=command.args
+        )
+        return Decision("applied", (edited,))
+    approved = Answered(**_who(command), question=command.question, verdict="approved")
+    return Decision("applied", (approved,))
+
+
+def _answer(run: Run, command: Answer) -> Decision:
+    asked = _asked(run, command)
+    if isinstance(asked, Decision):
+        return asked
+    if asked.kind == "approval":
+        if command.source != "clock":
+            return Decision(
+                "rejected",
+                seq=run.seq,
+                reason="unknown_choice",
+                message=f"{_cannot(run, command)}: {command.question} is an approval. Nothing was "
+                f"changed. Approve it: pullcord approve {run.id} {command.question}; or deny it: "
+                f"pullcord deny {run.id} {command.question} --reason WHY",
+            )
+        expired = Answered(**_who(command), question=command.question, verdict="expired")
+        return Decision("applied", (expired,))
     answered = Answered(**_who(command), question=command.question, value=command.value)
     if asked.kind != "doubt":
         return Decision("applied", (answered,))
@@ -314,6 +407,46 @@ def _chosen(value: Json) -> tuple[Choice, Json] | None:
             return cast("Choice", choice), NULL
         case _:
             return None
+
+
+def _undo(run: Run, command: Undo) -> Decision:
+    """Have what an ended run has left behind undone."""
+    if run.state is RunState.CANCELLING:
+        return Decision("already", seq=run.cancel.seq if run.cancel else run.state_seq)
+    if "undo_requested" not in TABLE[run.state].on:
+        how = (
+            "Its effects are no longer provisional."
+            if run.ended
+            else (f"Cancel it, and it is undone: pullcord cancel {run.id}")
+        )
+        return Decision(
+            "rejected",
+            seq=run.state_seq,
+            reason="nothing_to_undo",
+            message=f"{_cannot(run, command)}: it is {run.state}. Nothing was changed. {how}",
+        )
+    for step in (command.step, command.back_to):
+        if step and step not in run.steps:
+            return Decision(
+                "rejected",
+                seq=run.seq,
+                reason="unknown_step",
+                message=f"{_cannot(run, command)}: it has no step {step}. Nothing was changed. "
+                f"See its steps: pullcord show {run.id}",
+            )
+    found = would_undo(run, step=command.step, back_to=command.back_to)
+    if not found:
+        return Decision(
+            "rejected",
+            seq=run.seq,
+            reason="nothing_to_undo",
+            message=f"{_cannot(run, command)}: nothing of it is left that says how it could be "
+            f"undone. Nothing was changed. See what it did: pullcord receipt {run.id}",
+        )
+    if all(run.steps[step].undo in ("wanted", "started") for step in found):
+        return Decision("already", seq=run.control_seq)
+    asked = UndoRequested(**_who(command), step=command.step, back_to=command.back_to)
+    return Decision("applied", (asked,))
 
 
 def _settle(run: Run, command: Settle) -> Decision:

@@ -18,6 +18,8 @@ RECORD_MAX_BYTES: Final = VALUE_MAX_BYTES + 1024 * 1024
 Amount: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 Effect: TypeAlias = Literal["none", "idempotent", "once"]
 Choice: TypeAlias = Literal["happened", "run", "skip"]
+Verdict: TypeAlias = Literal["", "approved", "denied", "edited", "expired"]
+RunIn: TypeAlias = Literal["", "loop", "process", "thread"]
 Rung: TypeAlias = Literal[
     "", "cooperative", "task_cancel", "transport_closed", "terminated", "killed", "abandoned"
 ]
@@ -80,9 +82,11 @@ class Blocked(_Event, frozen=True, kw_only=True, tag="blocked"):
 
 
 class Paused(_Event, frozen=True, kw_only=True, tag="paused"):
-    """The pause took hold. Nothing is in flight; killing the process now loses nothing."""
+    """The pause took hold. Nothing is in flight; killing the process now loses nothing, but for
+    the tools that are `frozen`: they stand still as long as this process lives."""
 
     rung: Rung = ""
+    frozen: tuple[str, ...] = ()
 
 
 class Cancelled(_Event, frozen=True, kw_only=True, tag="cancelled"):
@@ -136,6 +140,14 @@ class CancelRequested(Asked, frozen=True, kw_only=True, tag="cancel_requested"):
     keep_partial: bool = True
     quarantine: bool = False
     now: bool = False
+    back_to: str = ""  # a step: what was done up to it is not undone
+
+
+class UndoRequested(Asked, frozen=True, kw_only=True, tag="undo_requested"):
+    """Accepted, of a run that has ended: what it left behind is to be undone, newest first."""
+
+    step: str = ""  # only this one
+    back_to: str = ""  # only what was done after this one
 
 
 class Hurried(Asked, frozen=True, kw_only=True, tag="hurried"):
@@ -157,6 +169,11 @@ class StepStarted(_Event, frozen=True, kw_only=True, tag="step_started"):
     args: Json = NULL
     scope: str = ""
     place: int = 0  # the n-th step of this name in its scope, whatever its arguments
+    tool: str = ""  # the tool it is a call of
+    where: str = ""  # where that is found, as module:name; empty: only its agent knows
+    run_in: RunIn = ""  # what a `thread` does cannot be stopped, and that is said here, before
+    approval: str = ""  # the question by which somebody has allowed it
+    call: str = ""  # the digest of the exact call
 
 
 class StepFinished(_Event, frozen=True, kw_only=True, tag="step_finished"):
@@ -168,11 +185,12 @@ class StepFinished(_Event, frozen=True, kw_only=True, tag="step_finished"):
 
 
 class StepFailed(_Event, frozen=True, kw_only=True, tag="step_failed"):
-    """The step's one decision: it raised."""
+    """The step's one decision: it raised. It may have had its effect all the same."""
 
     step: str
     attempt: int = 0  # 0: the one under way
     error: str
+    happened: Literal["", "yes", "maybe"] = ""
 
 
 class StepInterrupted(_Event, frozen=True, kw_only=True, tag="step_interrupted"):
@@ -181,6 +199,8 @@ class StepInterrupted(_Event, frozen=True, kw_only=True, tag="step_interrupted")
     step: str
     attempt: int = 0  # 0: the one under way
     rung: Rung = ""
+    began: bool = True  # False: it was stopped before anything of it had begun
+    redirected: bool = False  # it was a redirect that stopped it
 
 
 class StepInDoubt(_Event, frozen=True, kw_only=True, tag="step_in_doubt"):
@@ -206,6 +226,14 @@ class LateResult(_Event, frozen=True, kw_only=True, tag="late_result"):
     attempt: int = 0  # 0: the one under way
     result: Json = NULL
     error: str = ""
+
+
+class UndoStarted(_Event, frozen=True, kw_only=True, tag="undo_started"):
+    """The intent to take an effect back, durable before that may begin. Newest first."""
+
+    step: str
+    attempt: int = 1
+    error: str = ""  # why the attempt before this one failed
 
 
 class StepUndone(_Event, frozen=True, kw_only=True, tag="step_undone"):
@@ -293,6 +321,7 @@ class TextEnded(_Event, frozen=True, kw_only=True, tag="text_ended"):
     part: str
     text: str
     complete: bool = True
+    step: str = ""  # what a tool has put out, not what the agent has said
 
 
 class QuestionAsked(_Event, frozen=True, kw_only=True, tag="asked"):
@@ -302,8 +331,10 @@ class QuestionAsked(_Event, frozen=True, kw_only=True, tag="asked"):
     kind: Literal["question", "approval", "timer", "doubt"] = "question"
     text: str = ""
     details: Json = NULL
-    step: str = ""  # with `doubt`: the step nobody knows the outcome of
-    due_ms: int = 0  # with `timer`: when it is due, by the wall clock
+    step: str = ""  # with `doubt` or `approval`: the step it is about
+    due_ms: int = 0  # of a timer: when it is due; of an approval: when it expires; wall clock
+    tool: str = ""  # with `approval`: whose call
+    call: str = ""  # with `approval`: the digest of the exact call, which is all it allows
 
 
 class Answered(Asked, frozen=True, kw_only=True, tag="answered"):
@@ -311,6 +342,14 @@ class Answered(Asked, frozen=True, kw_only=True, tag="answered"):
 
     question: str
     value: Json = NULL
+    verdict: Verdict = ""  # of an approval; with `edited`, `value` are the arguments to ask about
+
+
+class QuestionWithdrawn(_Event, frozen=True, kw_only=True, tag="question_withdrawn"):
+    """What was asked is no longer of interest: the call has changed, or nobody waits for it."""
+
+    question: str
+    why: str = ""
 
 
 class ChildBorn(_Event, frozen=True, kw_only=True, tag="child_born"):
@@ -365,6 +404,7 @@ Event: TypeAlias = (
     | Redirected
     | InstructionSettled
     | CancelRequested
+    | UndoRequested
     | Hurried
     | StepStarted
     | StepFinished
@@ -373,6 +413,7 @@ Event: TypeAlias = (
     | StepInDoubt
     | DoubtSettled
     | LateResult
+    | UndoStarted
     | StepUndone
     | UndoFailed
     | Remembered
@@ -385,6 +426,7 @@ Event: TypeAlias = (
     | TextEnded
     | QuestionAsked
     | Answered
+    | QuestionWithdrawn
     | ChildBorn
     | ChildEnded
     | Spent

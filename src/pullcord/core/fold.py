@@ -32,6 +32,7 @@ from pullcord.core.events import (
     PlanEnded,
     Planned,
     QuestionAsked,
+    QuestionWithdrawn,
     Record,
     Redirected,
     Released,
@@ -45,6 +46,8 @@ from pullcord.core.events import (
     StepUndone,
     TextEnded,
     UndoFailed,
+    UndoRequested,
+    UndoStarted,
 )
 from pullcord.core.run import (
     Child,
@@ -58,6 +61,7 @@ from pullcord.core.run import (
     Stop,
 )
 from pullcord.core.states import TABLE, TERMINAL, RunState
+from pullcord.core.undo import to_undo, undo_item, would_undo
 from pullcord.errors import ImpossibleEvent
 
 
@@ -177,11 +181,15 @@ def _resumed(run: Run, _event: Resumed, _record: Record) -> None:
 
 def _paused(run: Run, event: Paused, record: Record) -> None:
     if run.pause:
-        run.pause = msgspec.structs.replace(run.pause, effect_at_ms=record.at_ms, rung=event.rung)
+        run.pause = msgspec.structs.replace(
+            run.pause, effect_at_ms=record.at_ms, rung=event.rung, frozen=event.frozen
+        )
 
 
 def _cancel_requested(run: Run, event: CancelRequested, record: Record) -> None:
-    first = run.cancel or msgspec.structs.replace(_stop(event, record), undo=event.undo)
+    first = run.cancel or msgspec.structs.replace(
+        _stop(event, record), undo=event.undo, back_to=event.back_to
+    )
     run.cancel = msgspec.structs.replace(  # asked for again: only ever made stronger
         first,
         keep_partial=event.keep_partial and first.keep_partial,
@@ -235,6 +243,8 @@ def _step_started(run: Run, event: StepStarted, record: Record) -> None:
     elif event.attempt != 1:
         why = f"step {event.step} has no attempt before {event.attempt}"
         raise ImpossibleEvent(run.id, event="step_started", why=why)
+    if event.approval:
+        _is_allowed(run, event)
     run.steps[event.step] = Step(
         event.name,
         record.seq,
@@ -243,6 +253,10 @@ def _step_started(run: Run, event: StepStarted, record: Record) -> None:
         event.attempt,
         late_seq=before.late_seq if before else 0,  # what an earlier attempt did is not forgotten
         undo=before.undo if before else "",
+        maybe=before.maybe if before else False,
+        tool=event.tool,
+        run_in=event.run_in,
+        where=event.where,
     )
 
 
@@ -255,19 +269,29 @@ def _decided(status: StepStatus) -> Callable[[Run, Any, Record], None]:
             decided = f"{known.status} by record {known.decided_seq}"
             why = f"attempt {known.attempt} of step {event.step} is {decided}"
             raise ImpossibleEvent(run.id, event=TAGS[type(event)], why=why)
-        run.steps[event.step] = Step(
-            known.name,
-            known.started_seq,
-            known.effect,
-            known.undoable,
-            known.attempt,
-            status,
-            record.seq,
-            known.late_seq,
-            known.undo,
+        failed = event.happened if isinstance(event, StepFailed) else ""
+        run.steps[event.step] = msgspec.structs.replace(
+            known,
+            status=status,
+            decided_seq=record.seq,
+            late_seq=record.seq if failed == "yes" else known.late_seq,
+            maybe=known.maybe or failed == "maybe",
+            began=not isinstance(event, StepInterrupted) or event.began,
         )
 
     return decide_step
+
+
+def _is_allowed(run: Run, event: StepStarted) -> None:
+    """An approval allows the one call whose digest was shown, as this step, and nothing else."""
+    asked = run.questions.get(event.approval)
+    if asked is None or (asked.verdict, asked.step, asked.call) != (
+        "approved",
+        event.step,
+        event.call,
+    ):
+        why = f"approval {event.approval} does not allow exactly this call"
+        raise ImpossibleEvent(run.id, event="step_started", why=why)
 
 
 def _late_result(run: Run, event: LateResult, record: Record) -> None:
@@ -293,10 +317,29 @@ def _doubt_settled(run: Run, event: DoubtSettled, record: Record) -> None:
     run.attention.pop(event.step, None)
 
 
+def _undo_requested(run: Run, event: UndoRequested, _record: Record) -> None:
+    for step in would_undo(run, step=event.step, back_to=event.back_to):
+        wanted = msgspec.structs.replace(run.steps[step], undo="wanted", undo_attempt=0)
+        run.steps[step] = wanted
+        run.attention.pop(undo_item(step), None)
+
+
+def _undo_started(run: Run, event: UndoStarted, _record: Record) -> None:
+    known = _known(run, event)
+    if to_undo(run)[:1] != [event.step] or event.attempt != known.undo_attempt + 1:
+        why = f"step {event.step} is not what is to be undone next (attempt {event.attempt})"
+        raise ImpossibleEvent(run.id, event="undo_started", why=why)
+    run.steps[event.step] = msgspec.structs.replace(
+        known, undo="started", undo_attempt=event.attempt
+    )
+
+
 def _step_undone(run: Run, event: StepUndone, _record: Record) -> None:
     known = _known(run, event)
     if known.undo == "undone":
         raise ImpossibleEvent(run.id, event="step_undone", why=f"step {event.step} is undone")
+    for item in (event.step, undo_item(event.step)):  # whatever was in doubt about it is settled
+        run.attention.pop(item, None)
     run.steps[event.step] = msgspec.structs.replace(known, undo="undone")
 
 
@@ -312,6 +355,7 @@ def _known(
     | StepInDoubt
     | DoubtSettled
     | LateResult
+    | UndoStarted
     | StepUndone
     | UndoFailed,
 ) -> Step:
@@ -382,7 +426,12 @@ def _question_asked(run: Run, event: QuestionAsked, _record: Record) -> None:
         why = f"question {event.question} was asked before"
         raise ImpossibleEvent(run.id, event="asked", why=why)
     run.questions[event.question] = Question(
-        event.kind, event.text, step=event.step, due_ms=event.due_ms
+        event.kind,
+        event.text,
+        step=event.step,
+        due_ms=event.due_ms,
+        tool=event.tool,
+        call=event.call,
     )
 
 
@@ -392,9 +441,19 @@ def _answered(run: Run, event: Answered, record: Record) -> None:
         why = f"question {event.question} is {asked.status if asked else 'unknown'}"
         raise ImpossibleEvent(run.id, event="answered", why=why)
     run.questions[event.question] = msgspec.structs.replace(
-        asked, status="answered", settled_seq=record.seq
+        asked, status="answered", settled_seq=record.seq, verdict=event.verdict
     )
     run.woken_seq = record.seq
+
+
+def _question_withdrawn(run: Run, event: QuestionWithdrawn, record: Record) -> None:
+    asked = run.questions.get(event.question)
+    if asked is None or asked.status != "open":
+        why = f"question {event.question} is {asked.status if asked else 'unknown'}"
+        raise ImpossibleEvent(run.id, event="question_withdrawn", why=why)
+    run.questions[event.question] = msgspec.structs.replace(
+        asked, status="withdrawn", settled_seq=record.seq
+    )
 
 
 def _child_born(run: Run, event: ChildBorn, _record: Record) -> None:
@@ -452,6 +511,7 @@ _EFFECTS: Final = cast(
         Resumed: _resumed,
         Paused: _paused,
         CancelRequested: _cancel_requested,
+        UndoRequested: _undo_requested,
         Cancelled: _cancelled,
         Hurried: _hurried,
         Failed: _failed,
@@ -470,11 +530,13 @@ _EFFECTS: Final = cast(
         PlanEnded: _plan_ended,
         Deferred: _deferred,
         Released: _released,
+        UndoStarted: _undo_started,
         StepUndone: _step_undone,
         UndoFailed: _undo_failed,
         TextEnded: _text_ended,
         QuestionAsked: _question_asked,
         Answered: _answered,
+        QuestionWithdrawn: _question_withdrawn,
         ChildBorn: _child_born,
         ChildEnded: _child_ended,
         Spent: _spent,

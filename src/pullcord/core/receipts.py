@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 import msgspec
 
 from pullcord.core.events import Rung
-from pullcord.core.run import Cost, Run, Times
+from pullcord.core.run import Cost, Run, Step, Times
 from pullcord.core.states import RunState
 
 
@@ -13,8 +13,8 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True):
     """What a run left behind, by step name in the order the steps began. Derived; never stored.
 
     Every step that began is in exactly one of `done`, `undone`, `could_not_undo`, `in_doubt`,
-    `failed` and `interrupted`. `not_attempted` are the items of a plan that never began, and
-    instructions that were never delivered.
+    `failed` and `interrupted`. `not_attempted` are calls that were not allowed or were stopped
+    before they began, the items of a plan that never began, and instructions never delivered.
     """
 
     run_id: str
@@ -50,9 +50,7 @@ def receipt(run: Run, texts: Mapping[str, str] | None = None) -> Receipt:
     said = {} if is_hidden else texts or {}
     sorted_steps: dict[str, list[str]] = {}
     for step in run.steps.values():
-        sorted_steps.setdefault(_heading(step.undo, step.late_seq, step.status), []).append(
-            step.name
-        )
+        sorted_steps.setdefault(_heading(step), []).append(step.name)
 
     def under(heading: str) -> tuple[str, ...]:
         return tuple(sorted_steps.get(heading, ()))
@@ -67,7 +65,7 @@ def receipt(run: Run, texts: Mapping[str, str] | None = None) -> Receipt:
         in_doubt=under("in_doubt"),
         failed=under("failed"),
         interrupted=under("interrupted"),
-        not_attempted=() if is_hidden else tuple(_not_attempted(run)),
+        not_attempted=() if is_hidden else (*under("not_attempted"), *_not_attempted(run)),
         partial_text=tuple(said.get(p, p) for p, complete in run.texts.items() if not complete),
         attention=tuple(run.attention if is_hidden else run.attention.values()),
         error="" if is_hidden else run.error,
@@ -86,14 +84,19 @@ def receipt(run: Run, texts: Mapping[str, str] | None = None) -> Receipt:
 def _not_attempted(run: Run) -> Iterator[str]:
     for plan in run.plans.values():
         yield from (plan.text(item) for item in plan.items[plan.started :])
+    for asked in run.questions.values():
+        if asked.kind == "approval" and asked.verdict not in ("approved", "edited"):
+            yield f"{asked.tool} ({asked.verdict or asked.status})"
     for told in run.instructions.values():
         if told.status in ("queued", "returned") and not told.item:
             yield told.text
 
 
-def _heading(undo: str, late_seq: int, status: str) -> str:
-    if undo:
-        return "undone" if undo == "undone" else "could_not_undo"
-    if late_seq or status == "finished":  # late evidence says it did happen
+def _heading(step: Step) -> str:
+    if step.undo in ("undone", "failed"):
+        return "undone" if step.undo == "undone" else "could_not_undo"
+    if step.late_seq or step.status == "finished":  # late evidence says it did happen
         return "done"
-    return "in_doubt" if status in ("in_doubt", "started") else status
+    if not step.began:
+        return "not_attempted"
+    return "in_doubt" if step.status in ("in_doubt", "started") else step.status

@@ -8,11 +8,11 @@ from typing import Final, Literal, TypeAlias
 
 import msgspec
 
-from pullcord.core.events import Choice, Effect, PlanItem, Rung
+from pullcord.core.events import Choice, Effect, PlanItem, Rung, RunIn, Verdict
 from pullcord.core.states import TERMINAL, RunState
 
 StepStatus: TypeAlias = Literal["started", "finished", "failed", "interrupted", "in_doubt"]
-SNAPSHOT_FORMAT: Final = 2
+SNAPSHOT_FORMAT: Final = 3
 """Raised whenever the meaning or shape of `Run` changes: older snapshots are then folded anew."""
 
 
@@ -27,8 +27,14 @@ class Step(msgspec.Struct, frozen=True, omit_defaults=True):
     status: StepStatus = "started"
     decided_seq: int = 0
     late_seq: int = 0  # evidence that it happened after all
-    undo: Literal["", "undone", "failed"] = ""
+    undo: Literal["", "wanted", "started", "undone", "failed"] = ""
     settled: Choice | Literal[""] = ""  # a person's word on a step in doubt
+    undo_attempt: int = 0
+    maybe: bool = False  # it failed, and may have had its effect all the same
+    began: bool = True  # False: its intent was recorded, and it was stopped before it began
+    tool: str = ""
+    run_in: RunIn = ""
+    where: str = ""
 
 
 class Instruction(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -45,6 +51,9 @@ class Question(msgspec.Struct, frozen=True, omit_defaults=True):
     settled_seq: int = 0
     step: str = ""
     due_ms: int = 0
+    tool: str = ""
+    call: str = ""
+    verdict: Verdict = ""
 
 
 class Child(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -88,6 +97,8 @@ class Stop(msgspec.Struct, frozen=True, omit_defaults=True):
     hurried_seq: int = 0
     effect_at_ms: int = 0
     rung: Rung = ""
+    back_to: str = ""
+    frozen: tuple[str, ...] = ()  # of a pause: the tools that stand still
 
 
 class Cost(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -37,6 +37,9 @@ _S = RunState
 # Evidence and attention outlive the run: they may be recorded in any state and change none.
 _ALWAYS: Final = ("late_result", "attention_raised", "attention_settled", "spent")
 _OUTCOMES: Final = ("step_finished", "step_failed", "step_interrupted", "step_in_doubt")
+_UNDOING: Final = ("undo_started", "step_undone", "undo_failed")
+# What a cancelled or failed run has left behind can be undone later, by whoever takes it for that.
+_LATER: Final = ("undo_requested", "claimed", *_UNDOING)
 
 
 def _stay(state: RunState, *events: str) -> dict[str, RunState]:
@@ -66,7 +69,7 @@ TABLE: Final[Mapping[RunState, Row]] = {
         on=_stay(_S.RUNNING, "redirected", "instruction_settled", "step_started", *_OUTCOMES)
         | _stay(_S.RUNNING, "text_ended", "asked", "answered", "child_born", "child_ended")
         | _stay(_S.RUNNING, "remembered", "planned", "item_rewritten", "item_started", "plan_ended")
-        | _stay(_S.RUNNING, "deferred", "released", "doubt_settled")
+        | _stay(_S.RUNNING, "deferred", "released", "doubt_settled", "question_withdrawn")
         | {
             "claimed": _S.RUNNING,  # the owner before died; this one takes over
             "requeued": _S.QUEUED,
@@ -84,7 +87,7 @@ TABLE: Final[Mapping[RunState, Row]] = {
         text="held",
         on=_stay(_S.PAUSING, "redirected", "instruction_settled", "hurried", *_OUTCOMES)
         | _stay(_S.PAUSING, "text_ended", "answered", "child_ended")
-        | _stay(_S.PAUSING, "item_rewritten", "released", "doubt_settled")
+        | _stay(_S.PAUSING, "item_rewritten", "released", "doubt_settled", "question_withdrawn")
         | {
             "claimed": _S.PAUSED,  # the owner died while pausing: nothing is in flight any more
             "paused": _S.PAUSED,
@@ -127,7 +130,7 @@ TABLE: Final[Mapping[RunState, Row]] = {
         on=_stay(_S.CANCELLING, "claimed", "hurried", "step_interrupted", "step_in_doubt")
         | _stay(_S.CANCELLING, "cancel_requested")
         | _stay(_S.CANCELLING, "text_ended", "child_ended", "instruction_settled")
-        | _stay(_S.CANCELLING, "step_undone", "undo_failed", "released")
+        | _stay(_S.CANCELLING, "released", *_UNDOING)
         | {"cancelled": _S.CANCELLED},
     ),
     _S.CANCELLED: Row(
@@ -135,7 +138,7 @@ TABLE: Final[Mapping[RunState, Row]] = {
         "Stopped for good. Finished work and partial text are kept in the thread.",
         needs_owner=False,
         text="refused",
-        on=_stay(_S.CANCELLED, "step_undone", "undo_failed"),
+        on=_stay(_S.CANCELLED, *_LATER),
     ),
     _S.COMPLETED: Row(
         "Completed",
@@ -149,7 +152,7 @@ TABLE: Final[Mapping[RunState, Row]] = {
         "The agent stopped with an error. Finished work is kept; try again from a fork.",
         needs_owner=False,
         text="refused",
-        on=_stay(_S.FAILED, "step_undone", "undo_failed"),
+        on=_stay(_S.FAILED, *_LATER),
     ),
 }
 
@@ -163,8 +166,11 @@ ASKS: Final[Mapping[str, str]] = {
     "resume": "resumed",
     "redirect": "redirected",
     "answer": "answered",
+    "approve": "answered",
+    "deny": "answered",
     "cancel": "cancel_requested",
     "settle": "attention_settled",
+    "undo": "undo_requested",
 }
 OFFERED: Final[Mapping[RunState, frozenset[str]]] = {
     # the commands a surface shows as possible: every button, key and help line reads this

@@ -22,6 +22,8 @@ from pullcord.core.events import (
     StepFinished,
     StepStarted,
     TextEnded,
+    UndoFailed,
+    UndoStarted,
 )
 from pullcord.core.values import NULL
 
@@ -31,13 +33,15 @@ def withheld(event: Event) -> Event:
     match event:
         case TextEnded():
             return msgspec.structs.replace(event, text="")
-        case StepFinished() | LateResult() | Completed() | DoubtSettled():
+        case LateResult():
+            return msgspec.structs.replace(event, result=NULL, error="")
+        case StepFinished() | Completed() | DoubtSettled():
             return msgspec.structs.replace(event, result=NULL)
         case StepStarted():
             return msgspec.structs.replace(event, args=NULL)
         case Created():
             return msgspec.structs.replace(event, input=NULL)
-        case StepFailed() | Failed():
+        case StepFailed() | Failed() | UndoStarted() | UndoFailed():
             return msgspec.structs.replace(event, error="")
         case Redirected():
             return msgspec.structs.replace(event, instruction="")

@@ -23,6 +23,7 @@ from pullcord.core.events import (
     Created,
     Event,
     QuestionAsked,
+    QuestionWithdrawn,
     Record,
     TextEnded,
     encode_event,
@@ -31,6 +32,7 @@ from pullcord.core.fold import evolve
 from pullcord.core.judging import judged
 from pullcord.core.run import Run
 from pullcord.core.states import NEEDS_OWNER, TABLE, TERMINAL, RunState
+from pullcord.core.undo import to_undo
 from pullcord.errors import (
     ChainBroken,
     Conflict,
@@ -155,7 +157,12 @@ class Ledger:
             if stored.digest == digest:
                 return msgspec.json.decode(stored.ack, type=Ack)
             return _key_reused(head, command)
-        decision = decide(self._at(tx, head), command, idle=self._is_idle(tx, head))
+        decision = decide(
+            self._at(tx, head),
+            command,
+            idle=self._is_idle(tx, head),
+            now_ms=self._clock.wall_ms(),
+        )
         seq = decision.seq
         if decision.events:
             seq = head.seq + 1
@@ -305,10 +312,12 @@ class Ledger:
         """
         head = self._existing(tx, run_id)
         mine = held == Lease(run_id, head.holder.owner, head.epoch)
-        first = head.parent or tx.eldest(head.thread) == run_id
+        first = head.parent or head.state in TERMINAL or tx.eldest(head.thread) == run_id
         if not mine and (self._is_held(head) or not first):
             return None
-        if head.state not in NEEDS_OWNER and not (mine and head.state is RunState.WAITING):
+        is_due = head.state in NEEDS_OWNER or (mine and head.state is RunState.WAITING)
+        is_left = head.state in TERMINAL and bool(to_undo(self._at(tx, head)))  # to be undone
+        if not (is_due or is_left):
             return None
         lease = Lease(run_id, owner, head.epoch + 1)
         claimed = Claimed(owner=owner, epoch=lease.epoch, code_version=code_version)
@@ -431,10 +440,12 @@ def is_held(head: Head, now: BootTime) -> bool:
 
 
 def _due_ms(run: Run, head: Head, events: Sequence[Event]) -> int:
-    """When the next open timer of the run is due."""
-    if run.state in TERMINAL or run.state is RunState.CANCELLING:
+    """When the next open timer of the run is due; of an ended run, an undo that was asked for."""
+    if run.state in TERMINAL:
+        return run.created_at_ms if to_undo(run) else 0
+    if run.state is RunState.CANCELLING:
         return 0
-    if not any(isinstance(event, QuestionAsked | Answered) for event in events):
+    if not any(isinstance(event, QuestionAsked | Answered | QuestionWithdrawn) for event in events):
         return head.due_ms
     timers = [run.questions[name].due_ms for name in run.open_questions()]
     return min((due_ms for due_ms in timers if due_ms), default=0)

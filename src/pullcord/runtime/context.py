@@ -1,8 +1,16 @@
 """What an agent is handed: a few doors, each journalled, each a place where it can be stopped."""
 
+import asyncio
 import random
 import uuid
-from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import (
+    AsyncIterable,
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Coroutine,
+    Iterable,
+)
 from typing import Any, Final
 
 import msgspec
@@ -29,13 +37,15 @@ from pullcord.core.values import check_id, check_text, dump, load
 from pullcord.errors import AgentUnknown, InvalidInput, InvalidText
 from pullcord.journal.ledger import Append
 from pullcord.runtime.agents import Function
+from pullcord.runtime.calling import Command, CommandResult, ToolCall
 from pullcord.runtime.driver import Driver
-from pullcord.runtime.flight import current_flight
+from pullcord.runtime.flight import Manner, current_flight
 from pullcord.runtime.history import Turn, history
 from pullcord.runtime.identity import Identity, Scope, short_id
 from pullcord.runtime.outcome import outcome
 from pullcord.runtime.questions import answered, ask
-from pullcord.runtime.steps import Retry, Wish, carry_out
+from pullcord.runtime.steps import carry_out, plain_step
+from pullcord.runtime.tools import Retry, Tool, as_tool, policy_of
 
 _COALESCE_CHARS: Final = 4096
 _PART_MAX_CHARS: Final = 2**21  # a part is one record when it has ended
@@ -112,9 +122,56 @@ class Context:
         check_text(name, field="step name", empty=False)
         again = Retry(attempts=retry) if isinstance(retry, int) else retry
         identity = self._scope.step(name, args, key)
-        wish = Wish(identity, function, args, effect, again, timeout_s)
-        wish.check()
-        return carry_out(self._driver, wish)
+        grace_s = self._driver.site.habits.stop_grace_s
+        manner = Manner(effect=effect, timeout_s=timeout_s, grace_s=grace_s)
+        return carry_out(self._driver, plain_step(identity, function, args, manner, again))
+
+    def tool(
+        self, tool: Callable[..., Any], *args: Any, key: str | None = None, **kwargs: Any
+    ) -> Awaitable[Any]:
+        """Call a tool and return its result as JSON has it, under the policy that it declares
+        with `@pullcord.tool`, or that the runtime was given for its name.
+
+        Like a step, it is carried out at most once; besides, it is stopped with everything it has
+        started, frozen by a pause, undone by a cancel, and begun only when it is allowed to be.
+        A tool that is declared `deferred` gives a `Queued` at once.
+
+        Raises:
+            NotDone: it was denied, not started, or stopped.
+            StepError: it raised, as often as it may.
+        """
+        meant = as_tool(tool, self._driver.site.policies)
+        return self._call(meant, meant.arguments(*args, **kwargs), key)
+
+    async def exec(
+        self,
+        *argv: str,
+        key: str | None = None,
+        input: str = "",
+        cwd: str | None = None,
+        env: dict[str, str] | None = None,
+        **declared: Any,
+    ) -> CommandResult:
+        """Run a command in a process tree of its own and return its status and output.
+
+        What it puts out is shown as it comes. `declared` is what a tool could declare
+        (`effect`, `timeout_s`, `undo`, `approve`, …).
+        """
+        policy = policy_of({**declared, "command": True})
+        name = argv[0].rpartition("/")[2] if argv else ""
+        meant = Tool(Command, policy, name=check_text(name, field="command", empty=False))
+        return await self._call(meant, meant.arguments(list(argv), cwd, env, input), key)
+
+    def _call(
+        self,
+        tool: Tool[..., Any],
+        args: dict[str, Any],
+        key: str | None,
+    ) -> Awaitable[Any]:
+        identity = self._scope.step(tool.name, [args], key)
+        call = ToolCall(self._driver, tool, identity, args, deps=self.deps)
+        work = _shaped(tool, carry_out(self._driver, call.wish()))
+        return _queued(self._driver, work) if tool.policy.deferred else work
 
     def branch(self, name: str) -> "Context":
         """Return a context of its own for something that is done concurrently with its like."""
@@ -127,14 +184,7 @@ class Context:
         Returns at once if nothing was asked. While paused, returns only after resume. Inside a
         step it is the place where that step stands still.
         """
-        await self._driver.mine.catch_up()
-        is_granted = current_flight() is not None and self._driver.lets_steps_finish
-        if self._driver.is_only_unwinding or is_granted:
-            return  # it was past this point before; or it is to finish while it can
-        if self._driver.run.state is not RunState.RUNNING:
-            self._driver.news()
-            await self._driver.moved()
-        await self._driver.gate.passes()
+        await self._driver.stand_still()
 
     async def defer(self, function: Callable[..., Awaitable[object]], *args: Any) -> None:
         """Have `await function(*args)` carried out however the run ends, last one first.
@@ -309,6 +359,32 @@ class Context:
             await self._driver.begin(Remembered(key=key, value=value))
             return load(value)
         return load(self._driver.memory.values[key])
+
+
+class Queued:
+    """A call that its agent did not wait for: it is done when somebody has allowed it."""
+
+    def __init__(self, task: "asyncio.Task[Any]") -> None:
+        self._task = task
+
+    def __repr__(self) -> str:
+        return f"<queued call, {'done' if self._task.done() else 'open'}>"
+
+    async def result(self) -> Any:
+        """Wait for what came of it. Raises what awaiting the call itself would have raised."""
+        return await asyncio.shield(self._task)
+
+
+async def _queued(driver: Driver, work: Coroutine[Any, Any, Any]) -> Queued:
+    return Queued(driver.aside(work))
+
+
+async def _shaped(tool: Tool[..., Any], work: Awaitable[Any]) -> Any:
+    """What a command left is a value of its own, in this life and in later ones."""
+    result = await work
+    if tool.policy.command and result is not None:
+        return msgspec.convert(result, CommandResult)
+    return result
 
 
 class ChildRun:

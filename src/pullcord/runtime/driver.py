@@ -7,43 +7,43 @@ order of events it has to have been written for.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Generator
+from collections.abc import Callable, Coroutine, Generator
 from contextlib import contextmanager
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from pullcord.core.commands import Cancel
 from pullcord.core.events import (
     Blocked,
     Cancelled,
     Completed,
-    Event,
     Failed,
     Paused,
     Requeued,
     Rung,
     StepInDoubt,
 )
-from pullcord.core.run import Run
 from pullcord.core.states import RunState
-from pullcord.errors import Fenced, ImpossibleEvent, JournalClosed, PullcordError, StorageFailed
-from pullcord.journal.ledger import Change, Claim
+from pullcord.core.undo import to_undo
+from pullcord.errors import Fenced, JournalClosed, PullcordError, StorageFailed
+from pullcord.journal.ledger import Claim
 from pullcord.runtime.alarms import Alarm
+from pullcord.runtime.doors import Doors
 from pullcord.runtime.entry import Entry
 from pullcord.runtime.flight import Flight, described, together
-from pullcord.runtime.gate import Gate
 from pullcord.runtime.left_behind import end_texts, judge_what_was_begun, name_the_vanished
-from pullcord.runtime.memory import Memory, remember
-from pullcord.runtime.ownership import Ownership, Wanted
+from pullcord.runtime.memory import remember
+from pullcord.runtime.processes import Process
+from pullcord.runtime.reaching import Reach
 from pullcord.runtime.releasing import Releasing
 from pullcord.runtime.site import Site
+from pullcord.runtime.undoing import Undoing, policy_for
 
 _log: Final = logging.getLogger("pullcord.runtime")
-T = TypeVar("T")
 _S = RunState
 
 
-class Driver:
-    """Drives one run. `news()` may be called whenever something may have changed."""
+class Driver(Doors):
+    """Drives one run."""
 
     def __init__(
         self,
@@ -53,26 +53,14 @@ class Driver:
         *,
         code_version: str = "",
     ) -> None:
-        self.site = site
-        self.memory = Memory()
-        self.mine = Ownership(site.journal, claim)
-        self.gate = Gate(self.news)
-        self.defers: dict[str, Callable[[], Awaitable[object]]] = {}
+        super().__init__(site, claim)
         self._enter, self._code_version = enter, code_version
         self._entry = Entry(
             claim.run.id, self.gate, site.alarms, site.habits.stop_grace_s, self.news
         )
-        self._flights: set[Flight] = set()
-        self._waiting = 0  # doors that wait for an answer, a child, a timer
-        self._busy = 0  # doors that are doing something
-        self._news = asyncio.Event()
-        self._moved: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.is_only_unwinding = False  # entered only to find out how to release what it holds
-        self._is_dropped = False
         self._is_over = self._is_leaving = self._is_parking = False
-        self._may_cut = False  # the time that a shutdown gives to steps is over
         self._rung: Rung = ""
-        self._later: set[asyncio.Task[None]] = set()
+        self._undoing: Undoing | None = None
         self._releasing: Releasing | None = None
         self._quiet = Alarm(site.alarms, self._block)
         self._park = Alarm(site.alarms, self._give_up_memory)
@@ -80,19 +68,11 @@ class Driver:
         self._wants_to_block = False
 
     @property
-    def run(self) -> Run:
-        return self.mine.run
-
-    @property
     def lets_steps_finish(self) -> bool:
         """The runtime closes: steps have its grace, and do not have to stand at a checkpoint."""
         return self._is_leaving and not self._may_cut and self.run.state is _S.RUNNING
 
     # --- what others tell it ---
-
-    def news(self) -> None:
-        """Something may have changed: look again."""
-        self._news.set()
 
     def leave(self) -> None:
         """The runtime closes: bring the run to where another process can go on with it."""
@@ -130,11 +110,16 @@ class Driver:
         is_cancelling = self.run.state is _S.CANCELLING
         if is_cancelling:
             self.gate.close()  # it gets as far as it was, to say again how to release what it holds
-        if self.run.state is _S.RUNNING or (is_cancelling and self.run.defers):
+        only_it_knows = bool(self.run.defers) or not all(map(self._is_known, to_undo(self.run)))
+        if self.run.state is _S.RUNNING or (is_cancelling and only_it_knows):
             self.is_only_unwinding = is_cancelling
             self._entry.begin(self._enter(self), only_to_unwind=is_cancelling)
         else:
             self._is_parking = True
+
+    def _is_known(self, step: str) -> bool:
+        """Whether it can be undone without the agent's help."""
+        return policy_for(self.run.steps[step], self.tools, self.site.policies) is not None
 
     async def _fail(self, error: PullcordError) -> None:
         """Something that should be impossible: end the run, or whoever takes it meets the same."""
@@ -168,14 +153,19 @@ class Driver:
             case _S.CANCELLING:
                 await self._cancelling()
             case _S.CANCELLED | _S.COMPLETED | _S.FAILED:
-                self._is_over = True
+                self._is_over = self._undone(hurry=False)
 
     def _wake_waiters(self) -> None:
         self._moved.set_result(None)
         self._moved = asyncio.get_running_loop().create_future()
 
+    @property
+    def _is_through(self) -> bool:
+        """The agent has ended, and so have the calls that it did not wait for."""
+        return self._entry.is_done and (not self._sides or self._entry.has_failed)
+
     async def _running(self) -> None:
-        is_ending = self._entry.is_done and not self._flights and not self.run.living_children()
+        is_ending = self._is_through and not self._flights and not self.run.living_children()
         if self._is_leaving and not is_ending:
             self.gate.shut()
             if not self._landed() or not self._unwound():
@@ -185,7 +175,12 @@ class Driver:
                 self._is_over = True
             return
         self.gate.open()
-        if self._entry.is_done:
+        told_seq = max(self.run.instructions, default=0)
+        for flight in list(self._flights):
+            flight.unpause()
+            if told_seq > flight.begun_seq:
+                flight.redirect()
+        if self._is_through:
             await self._finish()
         elif self._waiting and not self._busy and not self._flights and not self.gate.holding:
             await self._wait_or_block()
@@ -203,26 +198,29 @@ class Driver:
 
     async def _pausing(self) -> None:
         self.gate.shut()
+        for flight in self._flights:
+            flight.pause()
         if self.run.pause and self.run.pause.hurried_seq:
             for flight in self._flights:
                 if flight.effect != "once":  # it is begun again on resume
-                    flight.stop(self.site.habits.stop_grace_s)
+                    flight.stop()
         if self._may_cut and not self._landed():
             return
         if any(not flight.is_held for flight in self._flights) or self._busy:
             return
         for _ in range(3):  # what was in flight may have been the last of it
             await asyncio.sleep(0)
-        if self._entry.is_done and not self.run.living_children():
+        if self._is_through and not self.run.living_children():
             await self._finish()
         elif not self._busy and all(flight.is_held for flight in self._flights):
-            await self.record(Paused(rung=self._highest()))
+            frozen = tuple(sorted(flight.name for flight in self._flights if flight.is_frozen))
+            await self.record(Paused(rung=self._highest(), frozen=frozen))
             self.news()
 
     async def _resting(self) -> None:
         """Paused or waiting: kept in memory for a while, ready to go on at once."""
         self.gate.shut()
-        has_ended = self._entry.is_done and not self.run.living_children()
+        has_ended = self._is_through and not self.run.living_children()
         is_kept = not self._is_leaving and not self._is_parking
         if self.run.state is _S.WAITING and (self.gate.holding or has_ended) and is_kept:
             return await self._take_again()  # a parallel branch found something to do
@@ -256,7 +254,7 @@ class Driver:
         is_hurried = self.run.cancel is not None and bool(self.run.cancel.hurried_seq)
         if is_hurried:
             for flight in self._flights:
-                flight.stop(self.site.habits.stop_grace_s)
+                flight.stop()
                 flight.hurry()
             self._entry.hurry()
         if not self._landed() or not self._unwound():
@@ -266,7 +264,7 @@ class Driver:
                 await self._try(lambda: self.site.journal.release(self.mine.lease))
                 self._is_over = True
             return
-        if not self._released(hurry=is_hurried):
+        if not self._undone(hurry=is_hurried) or not self._released(hurry=is_hurried):
             return
         await end_texts(self)
         if await self.record(Cancelled(rung=self._highest()), release=True):
@@ -301,107 +299,6 @@ class Driver:
             await self._try(lambda child=child: self.site.journal.command(child, gone))
         await self._try(self.mine.catch_up)
 
-    # --- what it does for the doors ---
-
-    async def record(self, wanted: Wanted, *with_it: Change, release: bool = False) -> list[Event]:
-        """Record what is wanted, or what has become of it. See `Ownership.record`."""
-        return await self._try(lambda: self.mine.record(wanted, *with_it, release=release))
-
-    async def begin(self, wanted: Wanted, *with_it: Change) -> list[Event]:
-        """Record it as soon as the gate lets it, and return what was recorded. What it is the
-        beginning of may happen only after that.
-
-        Raises:
-            Interrupted: the run is being unwound.
-        """
-        seen = -1
-        while True:
-            await self.gate.passes()
-            with self.busy():
-                if recorded := await self.record(wanted, *with_it):
-                    return recorded
-            if seen == self.run.seq and self.run.state is _S.RUNNING:
-                why = "it was refused twice in a row, and nothing had happened in between"
-                raise ImpossibleEvent(self.run.id, event="this", why=why)
-            seen = self.run.seq
-            await self.moved()  # a control came first: what it means for the gate is seen next
-
-    async def moved(self) -> None:
-        """Wait for the next look at the run. There is none any more once it was let go."""
-        if not self._is_dropped:
-            await asyncio.shield(self._moved)
-
-    async def rest(self, seconds: float) -> None:
-        """Wait a while, in memory only. A pause or a cancel does not have to wait for it."""
-        alarm = Alarm(self.site.alarms, self.news)
-        alarm.set(seconds)
-        try:
-            while alarm.is_set and not self.gate.is_closed:
-                await self.moved()
-        finally:
-            alarm.off()
-        await self.gate.passes()
-
-    @contextmanager
-    def busy(self) -> Generator[None]:
-        """A door is doing something: the run is neither waiting nor paused."""
-        self._busy += 1
-        try:
-            yield
-        finally:
-            self._busy -= 1
-            self.news()
-
-    async def until(self, holds: Callable[[Run], bool]) -> None:
-        """Wait for something from outside, and for the gate. Others may be told to wait with it."""
-        self._waiting += 1
-        self.news()
-        try:
-            while not holds(self.run):
-                if self.gate.is_closed:
-                    break
-                await self.moved()
-        finally:
-            self._waiting -= 1
-            self.news()
-        await self.gate.passes()
-
-    async def fly(self, flight: Flight, call: Callable[[], Awaitable[Any]]) -> list[Event] | None:
-        """Carry a step out, whose intent is recorded. Return what its outcome was recorded as."""
-        self._flights.add(flight)
-        # A cancel that was acknowledged while the intent was on its way back to us counts.
-        await self._try(self.mine.catch_up)
-        if self.run.cancel:
-            flight.stop(self.site.habits.stop_grace_s)
-        landed = flight.take_off(call)
-        landed.add_done_callback(lambda _: self._land(flight))
-        self.news()
-        try:
-            return await asyncio.shield(landed)
-        except asyncio.CancelledError:
-            if not landed.done() or landed.cancelled():  # the agent itself lost its patience
-                flight.stop(self.site.habits.stop_grace_s)
-                await asyncio.wait({landed})
-            raise
-
-    async def say(self, part: str, text: str, *, offset: int) -> None:
-        """Add text to a part as soon as the gate lets it. Once it is durable it has been said.
-
-        Raises:
-            Interrupted: the run is being unwound.
-        """
-        while True:
-            await self.gate.passes()
-            with self.busy():
-                if await self._try(lambda: self.mine.say(part, text, offset=offset)):
-                    return
-            await self.moved()
-
-    def later(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(work)
-        self._later.add(task)
-        task.add_done_callback(self._later.discard)
-
     # --- bringing things to rest ---
 
     def _land(self, flight: Flight) -> None:
@@ -412,12 +309,15 @@ class Driver:
         self.news()
 
     def _landed(self) -> bool:
-        """Whether no step is in the air. A cancel stops them; a shutdown gives them its grace."""
+        """Whether no step is in the air. A cancel stops them; a shutdown gives them its grace, and
+        thaws those that are frozen."""
         is_cancel = self.run.state is _S.CANCELLING
         for flight in self._flights:
+            if flight.is_frozen and not is_cancel:
+                flight.unpause()
             stands = flight.is_held and self.run.state is not _S.RUNNING
             if is_cancel or self._may_cut or stands:
-                flight.stop(self.site.habits.stop_grace_s, doubtful=not is_cancel)
+                flight.stop(doubtful=not is_cancel)
         return not self._flights
 
     def _unwound(self) -> bool:
@@ -431,6 +331,21 @@ class Driver:
         if "abandoned" in (self._rung, self._entry.rung):
             return "abandoned"
         return self._rung or self._entry.rung or "cooperative"
+
+    def _undone(self, *, hurry: bool) -> bool:
+        """Whether nothing is left to be undone. It is never given up for being in a hurry."""
+        if not to_undo(self.run):
+            return True
+        if self._undoing is None or self._undoing.is_over:
+            if self._is_leaving:
+                self._is_over = True  # the next owner goes on with it
+                return False
+            self._undoing = Undoing(self)
+        if hurry:
+            self._undoing.hurry()
+        if self._is_leaving:
+            self._undoing.leave(now=self._may_cut)
+        return False
 
     def _released(self, *, hurry: bool) -> bool:
         """Whether nothing is left to be released. What takes too long is named, not waited for."""
@@ -450,10 +365,21 @@ class Driver:
         for alarm in (self._quiet, self._park, self._leave_by):
             alarm.off()
         for flight in self._flights:
-            flight.stop(self.site.habits.stop_grace_s)
+            flight.stop()
+        for side in self._sides:
+            side.cancel()
+        if self._undoing:
+            self._undoing.leave(now=True)
         self._entry.drop()
         if self._releasing:
             self._releasing.hurry()
+
+    @contextmanager
+    def cutting(self, flight: Flight, process: Process) -> Generator[None]:
+        """While inside, controls reach the process also if this event loop is blocked."""
+        reach = Reach(flight.manner, process)
+        with self.site.control.cutting(self.run.id, reach.hear, after_seq=flight.begun_seq):
+            yield
 
     # --- alarms ---
 
@@ -468,14 +394,3 @@ class Driver:
     def _cut_now(self) -> None:
         self._may_cut = True
         self.news()
-
-    async def _try(self, work: Callable[[], Awaitable[T]]) -> T:
-        """Do it, however long the storage below takes to be able to; a shutdown does not wait."""
-        while True:
-            try:
-                return await work()
-            except StorageFailed as failed:
-                if self._may_cut or self._is_dropped:
-                    raise
-                _log.warning("Run %s holds: %s", self.run.id, failed)
-                await asyncio.sleep(self.site.habits.retry_storage_s)

@@ -51,6 +51,12 @@ class Entry:
         except InvalidInput as refused:
             return Failed(error=described(refused))
 
+    @property
+    def has_failed(self) -> bool:
+        """It ended by itself, and not by returning."""
+        task = self._task
+        return self.is_done and (task is None or task.cancelled() or task.exception() is not None)
+
     def is_unwound(self, *, is_told: bool) -> bool:
         """Whether it is out of memory. Its doors tell it by themselves, and it may clean up; if it
         stands elsewhere, or takes too long, it is cancelled; in the end it is left behind."""

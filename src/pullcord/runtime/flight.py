@@ -1,19 +1,23 @@
 """One attempt of a step, from its durable intent to its durable outcome.
 
-What is cut is only the user's function, in a task of its own. The task around it, which records
-the outcome, is never cancelled: an outcome that arrives in the same instant as a cancel is kept.
+What is cut is only the user's function: a task of its own, or a tree of processes. The task
+around it, which records the outcome, is never cancelled: an outcome that arrives in the same
+instant as a cancel is kept.
 """
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from contextvars import ContextVar
-from typing import Any, Final
+from typing import Any, Final, Literal
+
+import msgspec
 
 from pullcord.core.events import (
     AttentionRaised,
     Effect,
     Event,
     Rung,
+    RunIn,
     StepFailed,
     StepFinished,
     StepInDoubt,
@@ -22,13 +26,51 @@ from pullcord.core.events import (
 from pullcord.core.judging import in_doubt
 from pullcord.core.values import dump
 from pullcord.errors import Fenced, InvalidInput, JournalClosed
+from pullcord.journal.clock import Clock
 from pullcord.runtime.alarms import Alarm, Alarms
 from pullcord.runtime.ownership import Wanted
+from pullcord.runtime.processes import Ended, NotStarted, Process
 
 Record = Callable[[Wanted], Awaitable[list[Event]]]
 Call = Callable[[], Awaitable[Any]]
 HURRY_S: Final = 0.05
+_WARDEN_S: Final = 3.0  # what the warden may take beyond its ladder before it is not believed in
 _ERROR_CHARS: Final = 4000
+
+
+class Manner(msgspec.Struct, frozen=True, kw_only=True):
+    """How a step is carried out, as far as stopping it goes."""
+
+    effect: Effect = "once"
+    run_in: RunIn = ""
+    timeout_s: float | None = None
+    grace_s: float = 2.0  # how long it may take to heed each rung of the ladder
+    on_pause: Literal["finish", "cancel", "freeze"] = "finish"
+    on_redirect: Literal["finish", "cancel"] = "finish"
+
+
+class Cut(Exception):
+    """The process of a tool was stopped, by the warden's word."""
+
+    def __init__(self, ended: Ended) -> None:
+        super().__init__(ended.why or f"stopped ({ended.rung})")
+        self.ended = ended
+
+
+class Lost(Exception):
+    """Nobody can say what became of a process tool: whoever held it is gone."""
+
+
+class Happened(Exception):
+    """A tool ran to its end, and what came out of it cannot be stored."""
+
+
+class ToolFailed(Exception):
+    """A process tool raised: what it said, in words."""
+
+    def __init__(self, error: str) -> None:
+        super().__init__(error)
+        self.error = error
 
 
 class Flight:
@@ -39,78 +81,142 @@ class Flight:
         step: str,
         name: str,
         attempt: int,
-        effect: Effect,
+        manner: Manner,
         *,
+        begun_seq: int = 0,
         record: Record,
         later: Callable[[Coroutine[Any, Any, None]], object],
         alarms: Alarms,
-        timeout_s: float | None,
+        clock: Clock,
     ) -> None:
-        self.step, self.name, self.attempt, self.effect = step, name, attempt, effect
+        self.step, self.name, self.attempt, self.manner = step, name, attempt, manner
+        self.begun_seq = begun_seq
         self.rung: Rung = ""
-        self.is_held = False  # it stands at a checkpoint of its own, doing nothing
+        self.is_held = False  # it stands still, at a checkpoint of its own or frozen
+        self.is_redirected = False  # it was stopped because somebody said something new
         self.value: Any = None
         self.error: BaseException | None = None
-        self._record = record
-        self._later = later
-        self._timeout_s = timeout_s
-        self._timer: asyncio.Timeout | None = None
-        self._doubtful = False
+        self._record, self._later, self._clock = record, later, clock
+        self._process: Process | None = None
+        self._is_freezing = False
+        self._is_timed_out = self._is_doubtful = False
+        self._left_s = manner.timeout_s
+        self._running_since = 0.0
         self._abandoned: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._inner: asyncio.Task[Any] | None = None
+        self._timer = Alarm(alarms, self._time_is_up)
         self._ladder = Alarm(alarms, self._climb)
-        self._grace_s = 0.0
-        self._cancels = 0
+        self._rungs = 0
         self.landed: asyncio.Task[list[Event] | None] | None = None
+
+    @property
+    def effect(self) -> Effect:
+        return self.manner.effect
 
     def take_off(self, call: Call) -> "asyncio.Task[list[Event] | None]":
         self.landed = asyncio.create_task(self._fly(call))
         return self.landed
 
+    def take(self, process: Process) -> bool:
+        """From here on it is this process that has to be stopped. False: do not start it."""
+        if self.rung:
+            return False
+        self._process = process
+        return True
+
     # --- stopping it ---
 
-    def stop(self, grace_s: float, *, doubtful: bool = False) -> None:
-        """Begin to climb the ladder: cancel its task, then again, then let go of it and say so.
+    def stop(self, *, doubtful: bool = False) -> None:
+        """Begin to climb the ladder, and in the end let go of it and say so.
 
         `doubtful`: it is being cut by something that is nobody's decision about the run (a
         shutdown), so that an effect it may have had is for a person to judge.
         """
         if self.rung:
             return
-        self._doubtful = doubtful and self.effect == "once"
-        self._grace_s = grace_s
+        self._is_doubtful = doubtful and self.effect == "once"
         self._climb()
 
     def hurry(self) -> None:
         """The second press: the next rungs come at once."""
-        if self._cancels == 1:
+        if self._rungs == 1:
             self._ladder.off()
             self._climb()
 
-    def _climb(self) -> None:
-        if self._cancels < 2:
-            self._cancels += 1
-            self.rung = "task_cancel"
-            if self._inner:
-                self._inner.cancel()
-            self._ladder.set(self._grace_s if self._cancels == 1 else HURRY_S)
-        elif not self._abandoned.done():
-            self.rung = "abandoned"
-            self._abandoned.set_result(None)
+    def redirect(self) -> None:
+        """Somebody has said something new, and it is to be stopped for that."""
+        if self.manner.on_redirect == "cancel" and not self.rung:
+            self.is_redirected = True
+            self.stop()
 
-    # --- its checkpoints ---
+    def _climb(self) -> None:
+        self._rungs += 1
+        if self._rungs > 2 or (self._rungs == 2 and self.manner.run_in == "thread"):
+            if not self._abandoned.done():
+                self.rung = "abandoned"
+                self._abandoned.set_result(None)
+            return
+        is_first = self._rungs == 1
+        grace_s = self.manner.grace_s if is_first else HURRY_S
+        if self._process:
+            self.rung = "terminated" if is_first else "killed"
+            self._process.stop(grace_s) if is_first else self._process.hurry()
+            grace_s += _WARDEN_S
+        else:
+            self.rung = "task_cancel"
+            if self._inner and self.manner.run_in != "thread":
+                self._inner.cancel()
+        self._ladder.set(grace_s)
+
+    # --- standing still ---
+
+    def pause(self) -> None:
+        """The run is being paused: stand still, stop, or finish, as was declared."""
+        if self.manner.on_pause == "cancel" and not self.is_held:
+            self.stop()
+        elif self.manner.on_pause == "freeze" and self._process and not self.rung:
+            if not self._is_freezing:
+                self._is_freezing = True
+                self._process.freeze()
+            if self._process.is_frozen:
+                self.hold()
+
+    def unpause(self) -> None:
+        """The run goes on, or what stands still may use the last of its time."""
+        if self._is_freezing and self._process:
+            self._is_freezing = False
+            self._process.thaw()
+            self.go_on()
+
+    @property
+    def is_frozen(self) -> bool:
+        return self._is_freezing and self.is_held
 
     def hold(self) -> None:
-        """It stands still at a checkpoint: its time stops."""
-        self.is_held = True
-        if self._timer and (when := self._timer.when()) is not None:
-            self._timeout_s = max(when - asyncio.get_running_loop().time(), 0.0)
-            self._timer.reschedule(None)
+        """It stands still: its time stops."""
+        if not self.is_held:
+            self.is_held = True
+            if self._left_s is not None and self._timer.is_set:
+                self._timer.off()
+                self._left_s = max(self._left_s - (self._now() - self._running_since), 0.0)
 
     def go_on(self) -> None:
-        self.is_held = False
-        if self._timer and self._timeout_s is not None:
-            self._timer.reschedule(asyncio.get_running_loop().time() + self._timeout_s)
+        if self.is_held:
+            self.is_held = False
+            self._start_timer()
+
+    def _start_timer(self) -> None:
+        if self._left_s is not None and not self.rung:
+            self._running_since = self._now()
+            self._timer.set(self._left_s)
+
+    def _time_is_up(self) -> None:
+        if not self.rung:
+            self._is_timed_out = True
+            self.stop()
+
+    def _now(self) -> float:
+        return self._clock.boot_time().seconds
 
     # --- in the air ---
 
@@ -118,9 +224,11 @@ class Flight:
         inner = self._inner = asyncio.create_task(self._carry_out(call))
         if self.rung:
             inner.cancel()  # cut before it began: a task that is cancelled first never runs
+        self._start_timer()
         try:
             await asyncio.wait({inner, self._abandoned}, return_when=asyncio.FIRST_COMPLETED)
             self._ladder.off()
+            self._timer.off()
             if not inner.done():
                 return await self._let_go(inner)
             return await self._decide(self._outcome(inner))
@@ -129,15 +237,10 @@ class Flight:
 
     async def _carry_out(self, call: Call) -> Any:
         _FLIGHT.set(self)
-        timeout_s = self._timeout_s
         try:
-            async with asyncio.timeout(timeout_s) as self._timer:
-                return await call()
-        except TimeoutError as error:
-            if self._timer and self._timer.expired():
-                may = "" if self.effect == "none" else "; it may have had an effect"
-                raise TimeoutError(f"it took longer than {timeout_s:g} s{may}") from error
-            raise
+            return await call()
+        except (SystemExit, KeyboardInterrupt) as error:  # asyncio would end the whole loop
+            raise ToolFailed(described(error)) from None
 
     def _outcome(self, inner: asyncio.Task[Any]) -> Event:
         if inner.cancelled():
@@ -146,43 +249,83 @@ class Flight:
             self.error = asyncio.CancelledError("a cancellation that nobody asked for came out")
             return self._failed(self.error)
         self.error = inner.exception()
-        if self.error is not None and self.rung:  # its way of saying that it was cancelled
-            return self._cut(described(self.error))
+        if isinstance(self.error, Lost) and self.effect == "once":
+            return StepInDoubt(step=self.step, attempt=self.attempt, why=described(self.error))
+        if self.error is not None and self.rung and not isinstance(self.error, Happened):
+            return self._cut(described(self.error))  # its way of saying that it was stopped
         if self.error is None:
             try:
                 self.value = inner.result()
                 result = dump(self.value)
                 return StepFinished(step=self.step, attempt=self.attempt, result=result)
             except InvalidInput as refused:  # it happened, but nobody could ever read what came out
-                self.error = refused
+                self.error = Happened(f"it happened, but {described(refused)}")
         return self._failed(self.error)
 
     async def _decide(self, outcome: Event) -> list[Event]:
-        """Record what became of it; a doubt together with what makes people look at it."""
-        if not isinstance(outcome, StepInDoubt):
+        """Record what became of it, together with what makes people look at it, if anything."""
+        with_it: list[Event] = []
+        if isinstance(outcome, StepInDoubt):
+            with_it.append(in_doubt(self.step, self.name))
+        elif isinstance(self.error, Cut) and self.error.ended.survivors:
+            with_it.append(self._left_behind(f"processes {self.error.ended.survivors}"))
+        if not with_it:
             return await self._record(outcome)
-        await self._record(together(outcome, in_doubt(self.step, self.name)))
+        if not await self._record(together(outcome, *with_it)):
+            return await self._record(outcome)
         return [outcome]
 
     def _failed(self, error: BaseException) -> Event:
-        return StepFailed(step=self.step, attempt=self.attempt, error=described(error))
+        happened = "yes" if isinstance(error, Happened) and self.effect != "none" else ""
+        said = described(error)
+        return StepFailed(step=self.step, attempt=self.attempt, error=said, happened=happened)
 
     def _cut(self, why: str) -> Event:
-        if self._doubtful:
+        ended = self.error.ended if isinstance(self.error, Cut) else None
+        is_missing = self.manner.run_in == "process" and self._process is None
+        began = not isinstance(self.error, NotStarted) and (
+            ended.began if ended else not is_missing
+        )
+        if ended and ended.rung:
+            self.rung = ended.rung
+        if self._is_timed_out:
+            may = began and self.effect != "none"
+            said = f"it took longer than {self.manner.timeout_s:g} s"
+            self.error = TimeoutError(said + ("; it may have had an effect" if may else ""))
+            return StepFailed(
+                step=self.step,
+                attempt=self.attempt,
+                error=described(self.error),
+                happened="maybe" if may else "",
+            )
+        if self._is_doubtful and began:
             return StepInDoubt(step=self.step, attempt=self.attempt, why=why)
-        return StepInterrupted(step=self.step, attempt=self.attempt, rung=self.rung)
+        return StepInterrupted(
+            step=self.step,
+            attempt=self.attempt,
+            rung=self.rung,
+            began=began,
+            redirected=self.is_redirected,
+        )
 
     async def _let_go(self, inner: asyncio.Task[Any]) -> list[Event] | None:
-        """It ignores every cancel. Say so, and keep what still comes out of it as evidence."""
-        text = f"Step {self.name!r} ignores being cancelled and may still be going on."
-        left = AttentionRaised(item=self.step, kind="not_stoppable", text=text)
-        recorded = await self._record(together(self._cut("its process left it behind"), left))
+        """It ignores every way of stopping it. Say so, and keep what still comes out of it."""
+        outcome = self._cut("its process left it behind")
+        what = "a thread, which cannot be stopped" if self.manner.run_in == "thread" else ""
+        recorded = await self._record(together(outcome, self._left_behind(what)))
         inner.add_done_callback(lambda _: self._later(self._late(inner)))
-        return recorded
+        return [outcome] if recorded else await self._record(outcome)
+
+    def _left_behind(self, what: str) -> AttentionRaised:
+        text = f"Step {self.name!r} ignores being cancelled and may still be going on."
+        if what:
+            text = f"Step {self.name!r} could not be stopped and may still be going on: {what}."
+        return AttentionRaised(item=self.step, kind="not_stoppable", text=text)
 
     async def _late(self, inner: asyncio.Task[Any]) -> None:
         try:
             if not inner.cancelled():
+                self._is_timed_out = False
                 await self._record(self._outcome(inner))
         except Exception:
             pass  # the run is another's by now, or the journal closed: nobody is left to be told
@@ -203,9 +346,13 @@ def together(*events: Event) -> Wanted:
 
 def described(error: BaseException) -> str:
     """An error as text that can be stored, whatever is in it."""
+    if isinstance(error, ToolFailed):
+        return error.error[:_ERROR_CHARS]
     try:
         said = str(error).strip().encode(errors="backslashreplace").decode().replace("\0", "\\0")
     except Exception:  # even that may fail, and must not take the run with it
         said = "it cannot say what it is"
+    if isinstance(error, Happened):
+        return said[:_ERROR_CHARS]
     name = type(error).__name__
     return f"{name}: {said[:_ERROR_CHARS]}" if said else name

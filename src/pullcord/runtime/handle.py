@@ -1,12 +1,24 @@
 """A run in the hands of whoever started it or found it: look, wait, and pull the cord."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from typing import Any, Protocol, TypedDict, Unpack
 
 import msgspec
 
-from pullcord.core.commands import Answer, Cancel, Command, Pause, Redirect, Resume, Settle, Source
+from pullcord.core.commands import (
+    Answer,
+    Approve,
+    Cancel,
+    Command,
+    Deny,
+    Pause,
+    Redirect,
+    Resume,
+    Settle,
+    Source,
+    Undo,
+)
 from pullcord.core.decide import Ack
 from pullcord.core.events import TAGS, CancelRequested, Record, TextEnded
 from pullcord.core.fold import evolve
@@ -69,20 +81,50 @@ class RunHandle:
         """Answer an open question. Of several answers the first counts."""
         return await self._ask(Answer(question=question, value=dump(value), **_by(who)))
 
+    async def approve(
+        self,
+        question: str,
+        *,
+        args: Mapping[str, Any] | None = None,
+        call: str = "",
+        **who: Unpack[Signed],
+    ) -> Ack:
+        """Allow the call that an approval asks about, and no other. With `args`, do not: those
+        are put in its place, and it is asked about anew. `call`: the digest that was shown."""
+        said = {"edited": args is not None, "args": dump(dict(args or {}))}
+        return await self._ask(Approve(question=question, call=call, **said, **_by(who)))
+
+    async def deny(self, question: str, **who: Unpack[Signed]) -> Ack:
+        """Do not allow it. The reason is what the agent is told."""
+        return await self._ask(Deny(question=question, **_by(who)))
+
     async def cancel(
         self,
         *,
         now: bool = False,
         undo: bool = True,
+        back_to: str = "",
         keep_partial: bool = True,
         quarantine: bool = False,
         **who: Unpack[Signed],
     ) -> Ack:
-        """Stop, keep what you have. Nothing starts after this, ever."""
+        """Stop, keep what you have. Nothing starts after this, ever. What can be undone is undone,
+        newest first, down to the step `back_to`, which is kept."""
         stop = Cancel(
-            now=now, undo=undo, keep_partial=keep_partial, quarantine=quarantine, **_by(who)
+            now=now,
+            undo=undo,
+            back_to=back_to,
+            keep_partial=keep_partial,
+            quarantine=quarantine,
+            **_by(who),
         )
         return await self._ask(stop)
+
+    async def undo(self, step: str = "", *, back_to: str = "", **who: Unpack[Signed]) -> Ack:
+        """Have what a cancelled or failed run has left behind undone, or try that again: all of
+        it, one step, or what was done after the step `back_to`. A process that knows its agent
+        does it."""
+        return await self._ask(Undo(step=step, back_to=back_to, **_by(who)))
 
     async def settle(self, item: str, **who: Unpack[Signed]) -> Ack:
         """I have dealt with this attention item."""

@@ -82,7 +82,7 @@ def turn_of(run: Run, records: Sequence[Record]) -> Turn:
                 done.append((names[finished.step], load(finished.result)))
             case DoubtSettled(choice="happened") as settled:
                 done.append((names[settled.step], load(settled.result)))
-            case TextEnded() as ended:
+            case TextEnded(step="") as ended:
                 if ended.complete or (keep_partial and ended.text):
                     said.append(Said(ended.text, partial=not ended.complete))
             case Completed() as completed:

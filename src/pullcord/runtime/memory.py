@@ -26,6 +26,7 @@ from pullcord.core.events import (
     StepInDoubt,
     StepInterrupted,
     StepStarted,
+    StepUndone,
     TextEnded,
 )
 from pullcord.core.run import Run, StepStatus
@@ -48,6 +49,8 @@ class Past(msgspec.Struct):
     failures: int = 0  # how many attempts have failed; one that was cut is none
     inherited: bool = False
     is_met: bool = False
+    happened: bool = False  # it failed only after it had its effect
+    redirected: bool = False  # a redirect has stopped it, and its agent was told so
 
 
 class Memory:
@@ -146,8 +149,12 @@ class Memory:
             case StepFailed():
                 self._decide(event.step, "failed", error=event.error)
                 self.steps[event.step].failures += 1
+                self.steps[event.step].happened = event.happened == "yes"
             case StepInterrupted():
                 self._decide(event.step, "interrupted")
+                self.steps[event.step].redirected = event.redirected
+            case StepUndone():
+                self.steps.pop(event.step, None)  # for whoever goes on from here it never was
             case StepInDoubt():
                 self._decide(event.step, "in_doubt")
             case DoubtSettled(choice="happened"):

@@ -58,7 +58,9 @@ class Process:
     ) -> None:
         self.call = call
         self.ended: asyncio.Future[Ended] = asyncio.get_running_loop().create_future()
-        self.is_frozen = False
+        self.is_frozen = False  # by the warden's word, and nobody has thawed it since
+        self._last_order = 0
+        self._lock = threading.Lock()
         self._send = send
         self._news = news
         self._answer = bytearray()
@@ -66,16 +68,24 @@ class Process:
 
     def stop(self, grace_s: float) -> None:
         """SIGTERM to the tree, SIGKILL after the grace. From any thread."""
-        self._send({"do": "stop", "call": self.call, "grace_s": grace_s})
+        self._order("stop", grace_s=grace_s)
 
     def hurry(self) -> None:
-        self._send({"do": "hurry", "call": self.call})
+        self._order("hurry")
 
     def freeze(self) -> None:
-        self._send({"do": "freeze", "call": self.call})
+        """Let nothing of it run. `is_frozen` when that holds."""
+        self._order("freeze")
 
     def thaw(self) -> None:
-        self._send({"do": "thaw", "call": self.call})
+        self._order("thaw")
+
+    def _order(self, what: str, **how: float) -> None:
+        with self._lock, suppress(OSError):  # the warden is gone, and the process with it
+            if what in ("freeze", "thaw"):
+                self._last_order += 1
+                self.is_frozen = False
+            self._send({"do": what, "call": self.call, "n": self._last_order, **how})
 
     # --- what comes from it ---
 
@@ -110,9 +120,8 @@ class Process:
     def hear(self, message: Message) -> None:
         match message["is"]:
             case "frozen":
-                self.is_frozen = True
-            case "thawed":
-                self.is_frozen = False
+                with self._lock:  # not, if it was thawed while the word was on its way
+                    self.is_frozen = message["n"] == self._last_order
             case "ended":
                 self.end(message)
             case _:

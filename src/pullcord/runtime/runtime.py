@@ -1,10 +1,11 @@
 """A store and the agents that this process knows: starts runs, finds runs, drives runs."""
 
 import asyncio
+import inspect
 import logging
 import os
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import Any, Final, Literal, TypeAlias, get_args
 
@@ -34,11 +35,15 @@ from pullcord.journal.store import Head
 from pullcord.runtime.agents import Agent, Function, as_agent
 from pullcord.runtime.alarms import Alarm, Alarms, LoopAlarms
 from pullcord.runtime.context import Context
+from pullcord.runtime.control import ControlThread
 from pullcord.runtime.driver import Driver
 from pullcord.runtime.handle import RunHandle
-from pullcord.runtime.site import Habits
+from pullcord.runtime.processes import Processes
+from pullcord.runtime.site import Habits, Notice
+from pullcord.runtime.tools import Policies, policy_of
 
 _log: Final = logging.getLogger("pullcord.runtime")
+Notify: TypeAlias = Callable[[Notice], object]
 IfBusy: TypeAlias = Literal["refuse", "queue", "redirect"]
 _BATCH: Final = 50
 
@@ -58,12 +63,19 @@ class Runtime:
         clock: Clock | None = None,
         habits: Habits | None = None,
         only: str | None = None,
+        tools: Policies | None = None,
+        notify: Notify | None = None,
+        flag: str = "",
     ) -> None:
         self.journal = journal
         self._only = only  # take up nothing but this run and its children
         self.clock: Clock = clock or SystemClock()
         self.alarms: Alarms = self.clock if isinstance(self.clock, Alarms) else LoopAlarms()
         self.habits = habits or Habits()
+        self.policies: Policies = {n: policy_of(given) for n, given in (tools or {}).items()}
+        self.processes = Processes(fence=self.habits.fence, flag=flag)
+        self.control = ControlThread(journal)
+        self._notify = notify
         self.owner = new_owner()
         self.agents: dict[str, Agent] = {
             name: as_agent(agent) for name, agent in (agents or {}).items()
@@ -107,6 +119,8 @@ class Runtime:
             alarm.off()
         if self._stop_watching:
             self._stop_watching()
+        self.control.close()
+        await self.processes.aclose()
         await self.journal.aclose()
 
     # --- start, get, list ---
@@ -254,6 +268,19 @@ class Runtime:
             self._timer_due_ms = due_ms
             self._timer.set(max(due_ms - self.clock.wall_ms(), 0) / 1000)
 
+    def notify(self, notice: Notice) -> None:
+        """Tell whoever wanted to be told that something waits for an answer."""
+        if self._notify is not None:
+            self._spawn(self._tell(self._notify, notice))
+
+    async def _tell(self, notify: "Notify", notice: Notice) -> None:
+        try:
+            told = notify(notice)
+            if inspect.isawaitable(told):
+                await told
+        except Exception:  # whoever is told badly must not harm the run
+            _log.exception("A notification hook failed.")
+
     # --- housekeeping: take runs up, wake sleepers, hold on to leases ---
 
     def _changed(self, runs: frozenset[str]) -> None:
@@ -346,6 +373,10 @@ class Runtime:
                 return self.set_timer(due_ms)
             if run_id in self._left_alone or (run := await self._loaded(run_id)) is None:
                 continue
+            if run.ended:  # what it has left behind is to be undone
+                if run_id not in self._drivers and await self._claim(run_id):
+                    self._work.set()
+                continue
             for name in run.open_questions():
                 if 0 < run.questions[name].due_ms <= now:
                     rings = Answer(by="clock", question=name, source="clock")
@@ -417,15 +448,28 @@ def open_runtime(
     clock: Clock | None = None,
     habits: Habits | None = None,
     only: str | None = None,
+    tools: Policies | None = None,
+    notify: Notify | None = None,
 ) -> Runtime:
     """Open the store at `path` (made if there is none; `":memory:"` keeps nothing).
 
     With `agents`, runs of those agents are driven here, at once: new ones, ones that were given
     back, and ones whose process has died; with `only`, nothing but that run and its children.
-    Use it with `async with`.
+    `tools` has policies by name for tools that do not declare their own. `notify` is called with
+    a `Notice` when an approval is asked for. Use it with `async with`.
 
     Raises:
         StoreRefused: the path cannot serve as a store; the message says what to do.
     """
     journal = Journal.open(path, clock=clock)
-    return Runtime(journal, agents=agents, clock=clock, habits=habits, only=only)
+    flag = "" if str(path) == ":memory:" else f"{os.path.abspath(path)}.kill-switch"
+    return Runtime(
+        journal,
+        agents=agents,
+        clock=clock,
+        habits=habits,
+        only=only,
+        tools=tools,
+        notify=notify,
+        flag=flag,
+    )

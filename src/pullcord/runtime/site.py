@@ -2,11 +2,16 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
+
+import msgspec
 
 from pullcord.journal.clock import Clock
 from pullcord.journal.journal import Journal
 from pullcord.runtime.alarms import Alarms
+from pullcord.runtime.control import ControlThread
+from pullcord.runtime.processes import Processes
+from pullcord.runtime.tools import Policies
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,6 +26,20 @@ class Habits:
     quiet_s: float = 0.02  # how long nothing must happen before a run is called waiting
     retry_storage_s: float = 0.5
     breath_s: float = 0.005  # how long housekeeping rests before it looks again
+    fence: str = "auto"  # what holds process tools: cgroup, namespace, sweep, or the best there is
+
+
+class Notice(msgspec.Struct, frozen=True, kw_only=True):
+    """Something outside must answer: what a notification hook is told."""
+
+    run_id: str
+    question: str
+    kind: str
+    text: str
+    tool: str = ""
+    args: Any = None
+    call: str = ""  # the digest of the exact call
+    expires_at_ms: int = 0
 
 
 class Site(Protocol):
@@ -31,7 +50,11 @@ class Site(Protocol):
     alarms: Alarms
     habits: Habits
     owner: str
+    processes: Processes
+    control: ControlThread
+    policies: Policies
 
     @property
     def agents(self) -> Mapping[str, object]: ...
     def set_timer(self, due_ms: int) -> None: ...
+    def notify(self, notice: Notice, /) -> None: ...

@@ -2,64 +2,103 @@
 
 import inspect
 from collections.abc import Awaitable, Callable
-from typing import Any, Final, get_args
+from typing import Any, get_args
 
 import msgspec
 
-from pullcord.core.events import Effect, Event, StepFailed, StepFinished, StepStarted
+from pullcord.core.events import (
+    DoubtSettled,
+    Effect,
+    Event,
+    StepFailed,
+    StepFinished,
+    StepInDoubt,
+    StepStarted,
+)
 from pullcord.core.run import Run
-from pullcord.core.values import dump, load
-from pullcord.errors import Interrupted, InvalidInput, StepError
+from pullcord.core.values import Json, dump, load
+from pullcord.errors import Interrupted, InvalidInput, NotDone, StepError
 from pullcord.runtime.driver import Driver
-from pullcord.runtime.flight import Flight, described
+from pullcord.runtime.flight import Flight, Manner, described
 from pullcord.runtime.identity import Identity
 from pullcord.runtime.memory import Past
 from pullcord.runtime.questions import ask_until_chosen, ask_what_happened
-
-_FIRST_WAIT_S: Final = 0.5
-
-
-class Retry(msgspec.Struct, frozen=True, kw_only=True):
-    """How often a step is tried, and how long the waits between are: doubled each time."""
-
-    attempts: int = 3
-    wait_s: float = _FIRST_WAIT_S
-    wait_max_s: float = 30.0
-
-    def wait(self, attempt: int) -> float:
-        return min(self.wait_s * 2 ** (attempt - 1), self.wait_max_s)
+from pullcord.runtime.tools import Retry
 
 
-class Wish(msgspec.Struct, frozen=True):
-    """A step as the agent asks for it."""
+class Permit(msgspec.Struct, frozen=True):
+    """What a step may begin with: its arguments, and by whose word, if it needed one."""
+
+    args: Json
+    approval: str = ""
+    call: str = ""
+
+
+class Probed(msgspec.Struct, frozen=True):
+    """What a probe has found out."""
+
+    happened: bool
+    result: Json
+
+
+class Wish(msgspec.Struct, frozen=True, kw_only=True):
+    """A step as the agent asks for it.
+
+    `work` carries one attempt out; `permit` says, right before the first, with which arguments it
+    may begin, or raises; `probe` says whether an attempt that was cut off has happened.
+    """
 
     identity: Identity
-    function: Callable[..., Awaitable[Any]]
-    args: tuple[Any, ...]
-    effect: Effect
+    work: Callable[[Flight, Permit], Awaitable[Any]]
+    permit: Callable[[], Awaitable[Permit]]
+    manner: Manner
     retry: Retry
-    timeout_s: float | None
+    probe: Callable[[], Awaitable[Probed | None]] | None = None
+    undoable: bool = False
+    tool: str = ""
+    where: str = ""
 
-    def check(self) -> None:
-        name = self.identity.name
-        called = getattr(self.function, "__qualname__", repr(self.function))
-        if self.effect not in get_args(Effect):
-            raise InvalidInput(
-                f"Step {name!r} cannot have the effect {self.effect!r}: it is 'once', 'idempotent' "
-                "or 'none'. Nothing was started."
-            )
-        if not inspect.iscoroutinefunction(self.function):
-            raise InvalidInput(
-                f"Step {name!r} cannot be carried out: {called} is not an async function, "
-                "and one that blocks could not be stopped. Nothing was started. "
-                "Make it async."
-            )
-        if self.retry.attempts > 1 and self.effect == "once":
-            raise InvalidInput(
-                f"Step {name!r} cannot be retried: its effect is 'once', so a second attempt could "
-                "do it twice. Nothing was started. If that is harmless, say so with "
-                "effect='idempotent' (or 'none', if it only reads)."
-            )
+
+def plain_step(
+    identity: Identity,
+    function: Callable[..., Awaitable[Any]],
+    args: tuple[Any, ...],
+    manner: Manner,
+    retry: Retry,
+) -> Wish:
+    """An async function of the agent's own, as it is.
+
+    Raises:
+        InvalidInput: it cannot be carried out like that.
+    """
+    name = identity.name
+    if manner.effect not in get_args(Effect):
+        raise InvalidInput(
+            f"Step {name!r} cannot have the effect {manner.effect!r}: it is 'once', 'idempotent' "
+            "or 'none'. Nothing was started."
+        )
+    if not inspect.iscoroutinefunction(function):
+        called = getattr(function, "__qualname__", repr(function))
+        raise InvalidInput(
+            f"Step {name!r} cannot be carried out: {called} is not an async function, "
+            "and one that blocks could not be stopped. Nothing was started. "
+            "Make it async, or call it as a tool, in a process of its own: ctx.tool(...)"
+        )
+    if retry.attempts > 1 and manner.effect == "once":
+        raise InvalidInput(
+            f"Step {name!r} cannot be retried: its effect is 'once', so a second attempt could "
+            "do it twice. Nothing was started. If that is harmless, say so with "
+            "effect='idempotent' (or 'none', if it only reads)."
+        )
+    given = Permit(dump(list(args)))
+
+    async def permit() -> Permit:
+        return given
+
+    async def work(_flight: Flight, _permit: Permit) -> Any:
+        return await function(*args)
+
+    return Wish(identity=identity, work=work, permit=permit, manner=manner, retry=retry)
 
 
 async def carry_out(driver: Driver, wish: Wish) -> Any:
@@ -67,6 +106,7 @@ async def carry_out(driver: Driver, wish: Wish) -> Any:
 
     Raises:
         StepError: it raised, as often as it may.
+        NotDone: nobody allowed it, or it was stopped.
         Interrupted: the run is being unwound.
     """
     past = driver.memory.steps.get(wish.identity.id)
@@ -80,10 +120,14 @@ async def carry_out(driver: Driver, wish: Wish) -> Any:
                 return load(past.result)
             case Past(status="failed") if past.failures >= wish.retry.attempts:
                 raise StepError(wish.identity.name, error=past.error)
+            case Past(status="failed") if past.happened:
+                raise StepError(wish.identity.name, error=past.error)
+            case Past(redirected=True):
+                raise _redirected(wish)
             case Past(skipped=True):
                 return None
             case Past(rerun=False) if _nobody_knows(past):
-                past = await ask_what_happened(driver, wish.identity, past)
+                past = await _find_out(driver, wish, past)
             case _:
                 break
     return await _try(driver, wish, past.failures if past else 0)
@@ -93,13 +137,42 @@ def _nobody_knows(past: Past) -> bool:
     return past.effect == "once" and past.status in ("in_doubt", "interrupted", "started")
 
 
+def _redirected(wish: Wish) -> NotDone:
+    return NotDone(wish.identity.name, outcome="interrupted", why="it was stopped by a redirect")
+
+
+async def _find_out(driver: Driver, wish: Wish, past: Past) -> Past:
+    """Ask the tool itself what became of a call that was cut off, or else a person."""
+    who = wish.identity
+    mine = driver.run.steps.get(who.id)
+    if wish.probe and mine is not None and mine.status == "in_doubt" and not mine.settled:
+        with driver.busy():
+            await driver.gate.passes()
+            found = await wish.probe()
+        if found is not None:
+            choice = "happened" if found.happened else "run"
+            result = found.result
+            said = DoubtSettled(
+                by=f"probe of {wish.tool}",
+                source="policy",
+                step=who.id,
+                choice=choice,
+                result=result,
+            )
+            await driver.begin(said)
+            if found.happened:
+                return msgspec.structs.replace(past, status="finished", result=result)
+            return msgspec.structs.replace(past, rerun=True)
+    return await ask_what_happened(driver, who, past)
+
+
 async def _changed(driver: Driver, wish: Wish) -> Past | None:
     """A step at a place where one with other arguments stood: the code was changed."""
     who = wish.identity
     before = driver.memory.changed(who.scope, who.name, who.place, who.digest)
     if before is None or before.status == "failed":
         return None
-    if wish.effect != "once":
+    if wish.manner.effect != "once":
         before.is_met = True
         return None
     text = (
@@ -116,29 +189,46 @@ async def _changed(driver: Driver, wish: Wish) -> Past | None:
 async def _try(driver: Driver, wish: Wish, failures: int) -> Any:
     who = wish.identity
     while True:
-        flight = await _begin(driver, wish)
-        outcome = await driver.fly(flight, lambda: wish.function(*wish.args))
+        permit = await wish.permit()
+        flight = await _begin(driver, wish, permit)
+        outcome = await driver.fly(flight, lambda f=flight, p=permit: wish.work(f, p))
         match outcome:
             case [StepFinished()]:
                 return load(dump(flight.value))
-            case [StepFailed(error=error)]:
+            case [StepFailed(error=error, happened=happened)]:
                 failures += 1
-                if failures >= wish.retry.attempts:
+                if failures >= wish.retry.attempts or happened == "yes":
                     raise StepError(who.name, error=error) from flight.error
                 await driver.rest(wish.retry.wait(failures))
             case _:  # interrupted, in doubt, late, or lost: the run stops, or it is begun again
-                if driver.run.cancel is None and wish.effect != "once" and outcome is not None:
-                    continue
-                await driver.gate.passes()
-                if flight.error is not None:
-                    raise StepError(who.name, error=described(flight.error))
-                raise Interrupted(f"step {who.name!r} was interrupted")
+                await _after_a_cut(driver, wish, flight, outcome)
+                if outcome and isinstance(outcome[0], StepInDoubt):
+                    past = Past(who.name, who.digest, wish.manner.effect, flight.attempt)
+                    past.status = "in_doubt"
+                    driver.memory.steps[who.id] = past
+                    return await carry_out(driver, wish)
 
 
-async def _begin(driver: Driver, wish: Wish) -> Flight:
+async def _after_a_cut(
+    driver: Driver, wish: Wish, flight: Flight, outcome: list[Event] | None
+) -> None:
+    """Return if there is something to be done about a step that was cut; else raise."""
+    name = wish.identity.name
+    if flight.is_redirected and outcome is not None and driver.run.cancel is None:
+        raise _redirected(wish)
+    is_in_doubt = outcome is not None and isinstance(outcome[0], StepInDoubt)
+    may_go_on = wish.manner.effect != "once" or is_in_doubt
+    if driver.run.cancel is None and may_go_on and outcome is not None:
+        return
+    await driver.gate.passes()
+    if flight.error is not None:
+        raise StepError(name, error=described(flight.error))
+    raise Interrupted(f"step {name!r} was interrupted")
+
+
+async def _begin(driver: Driver, wish: Wish, permit: Permit) -> Flight:
     """Record the intent, when the gate lets it: only then may anything happen."""
     who = wish.identity
-    args = dump(list(wish.args))
 
     def intent(run: Run) -> list[Event]:
         before = run.steps.get(who.id)
@@ -147,22 +237,30 @@ async def _begin(driver: Driver, wish: Wish) -> Flight:
                 step=who.id,
                 name=who.name,
                 attempt=before.attempt + 1 if before else 1,
-                effect=wish.effect,
+                effect=wish.manner.effect,
+                undoable=wish.undoable,
                 digest=who.digest,
-                args=args,
+                args=permit.args,
                 scope=who.scope,
                 place=who.place,
+                tool=wish.tool,
+                where=wish.where,
+                run_in=wish.manner.run_in,
+                approval=permit.approval,
+                call=permit.call,
             )
         ]
 
     await driver.begin(intent)
+    known = driver.run.steps[who.id]
     return Flight(
         who.id,
         who.name,
-        driver.run.steps[who.id].attempt,
-        wish.effect,
+        known.attempt,
+        wish.manner,
+        begun_seq=known.started_seq,
         record=driver.record,
         later=driver.later,
         alarms=driver.site.alarms,
-        timeout_s=wish.timeout_s,
+        clock=driver.site.clock,
     )

@@ -119,7 +119,7 @@ class Warden:
             case "hurry" if tree:
                 tree.hurry()
             case "freeze" if tree:
-                tree.freeze()
+                tree.freeze(order["n"])
             case "thaw" if tree:
                 tree.thaw()
             case _:

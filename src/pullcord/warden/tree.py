@@ -35,6 +35,7 @@ class Tree:
         self._is_killing = False
         self._is_frozen = False
         self._wants_frozen = False
+        self._order = 0
         self._heard = b""
         self._due: float | None = None
         self._give_up_at = 0.0
@@ -60,7 +61,7 @@ class Tree:
         self._reach("terminated")
         members = self.fence.members(self.holder)
         send(members, signal.SIGTERM)
-        self._thaw()
+        self.thaw()
         send(members, signal.SIGCONT)  # what stands still hears nothing
         self._due = self._asked_at + max(grace_s, 0.0)
 
@@ -74,19 +75,17 @@ class Tree:
                 self._reach("killed")
                 self._kill()
 
-    def freeze(self) -> None:
-        """Let nothing of it run. Said when it holds."""
+    def freeze(self, number: int = 0) -> None:
+        """Let nothing of it run. Said when it holds, with the number of the order."""
         self._wants_frozen = True
+        self._is_frozen = False
+        self._order = number or self._order
         if self._began and not self.rung and not self.is_over:
             with suppress(OSError):
                 self.fence.freeze(self.holder)
             self._due = time.monotonic()
 
     def thaw(self) -> None:
-        self._thaw()
-        self._report({"call": self.call, "is": "thawed"})
-
-    def _thaw(self) -> None:
         self._wants_frozen = False
         if self._began and not self._is_killing:
             with suppress(OSError):
@@ -163,7 +162,7 @@ class Tree:
         if self._wants_frozen and not self._is_frozen:
             if self.fence.is_frozen(self.holder):
                 self._is_frozen = True
-                self._report({"call": self.call, "is": "frozen"})
+                self._report({"call": self.call, "is": "frozen", "n": self._order})
             else:
                 self.freeze()
                 self._due = now + _LOOK_S

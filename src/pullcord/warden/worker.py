@@ -8,8 +8,8 @@ from typing import Any, Final
 
 import msgspec
 
-from pullcord.core.calls import Call, ToolContext
-from pullcord.core.values import Json, dump
+from pullcord.core.calls import Call, ToolContext, invoke
+from pullcord.core.values import NULL, Json, dump
 from pullcord.errors import InvalidInput
 
 _ERROR_CHARS: Final = 4000
@@ -18,7 +18,7 @@ _ERROR_CHARS: Final = 4000
 class Answer(msgspec.Struct, kw_only=True, omit_defaults=True):
     """What comes back from a worker. `happened`: it ran to its end, but its result is no JSON."""
 
-    result: Json | None = None
+    result: Json = NULL
     error: str = ""
     happened: bool = False
     began: bool = True
@@ -38,13 +38,13 @@ def carry_out(function: Any, given: Any) -> bytes:
 
 
 def _called(function: Any, given: Given) -> Answer:
-    function = getattr(function, "__pullcord_tool__", function)
     try:
-        context = [ToolContext(**given.context)] if given.context is not None else []
+        context = ToolContext(**given.context) if given.context is not None else None
         if given.call is not None:
-            value = function(*context, given.call)
+            function = getattr(function, "__pullcord_tool__", function)
+            value = function(context, given.call) if context else function(given.call)
         else:
-            value = function(*context, **(given.args or {}))
+            value = invoke(function, context, given.args or {})
         if inspect.iscoroutine(value):
             value = asyncio.run(value)
     except BaseException as error:

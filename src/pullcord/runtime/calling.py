@@ -1,0 +1,265 @@
+"""How one attempt of a tool call is carried out: in the loop, in a process, or in a thread."""
+
+import asyncio
+from typing import Any, Final
+
+import msgspec
+
+from pullcord.core.calls import Call, Happened, ToolContext, invoke
+from pullcord.core.events import RunIn, TextEnded
+from pullcord.core.values import NULL, dump, load
+from pullcord.errors import InvalidInput
+from pullcord.runtime.approvals import Granted, approved
+from pullcord.runtime.driver import Driver
+from pullcord.runtime.flight import Cut, Flight, Lost, Manner, ToolFailed
+from pullcord.runtime.flight import Happened as HappenedUnreadably
+from pullcord.runtime.identity import Identity
+from pullcord.runtime.output import Output
+from pullcord.runtime.performing import about, answer_in, in_thread
+from pullcord.runtime.processes import Ended, Process, address_of, encoded
+from pullcord.runtime.steps import Permit, Probed, Wish
+from pullcord.runtime.tools import Tool, wants_context
+from pullcord.warden.worker import Given
+
+_CHECK_S: Final = 30.0
+
+
+class Command(msgspec.Struct, frozen=True):
+    """What to run, and where. The function of a tool with `command=True` may return one."""
+
+    argv: list[str]
+    cwd: str | None = None
+    env: dict[str, str] | None = None
+    input: str = ""
+
+
+class CommandResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a command left: its exit status (minus a signal), and what it put out, bounded."""
+
+    status: int
+    stdout: str = ""
+    stderr: str = ""
+    dropped_bytes: int = 0  # of both, that were not kept
+    left_behind: int = 0  # processes that it had not ended, and that were killed
+
+    @property
+    def ok(self) -> bool:
+        return self.status == 0
+
+
+class ToolCall:
+    """One call of a tool in one run: everything that a step needs to know to carry it out."""
+
+    def __init__(
+        self,
+        driver: Driver,
+        tool: Tool[..., Any],
+        identity: Identity,
+        args: dict[str, Any],
+        *,
+        deps: Any = None,
+    ) -> None:
+        self._driver, self._tool, self._identity, self._args = driver, tool, identity, args
+        self._deps = deps
+        self._run_in: RunIn = place_of(tool)
+        self._key = f"{driver.run.id}-{identity.id}"
+        driver.tools[tool.name] = tool
+
+    def wish(self) -> Wish:
+        policy = self._tool.policy
+        address = address_of(self._tool.function)
+        return Wish(
+            identity=self._identity,
+            work=self._work,
+            permit=self._permit,
+            manner=self._manner(),
+            retry=policy.tries,
+            probe=self._probe if policy.probe else None,
+            undoable=policy.undo is not None,
+            tool=self._tool.name,
+            where=f"{address['module']}:{address['name']}" if address else "",
+        )
+
+    def _manner(self) -> Manner:
+        policy = self._tool.policy
+        grace_s = policy.stop_grace_s
+        default = "freeze" if self._run_in == "process" else "finish"
+        return Manner(
+            effect=policy.effect,
+            run_in=self._run_in,
+            timeout_s=policy.timeout_s,
+            grace_s=self._driver.site.habits.stop_grace_s if grace_s is None else grace_s,
+            on_pause=policy.on_pause or default,
+            on_redirect=policy.on_redirect,
+        )
+
+    def _call(self, args: dict[str, Any]) -> Call:
+        return Call(tool=self._tool.name, args=args, idempotency_key=self._key)
+
+    # --- before it ---
+
+    async def _permit(self) -> Permit:
+        call = self._call(self._args)
+        granted = Granted(self._args)
+        if self._tool.policy.needs_approval(call):
+            granted = await approved(self._driver, self._identity, self._tool, call, self._ask)
+        return Permit(dump(granted.args), granted.question, granted.call)
+
+    async def _probe(self) -> Probed | None:
+        """What the tool itself says about a call that was cut off. None: it cannot tell."""
+        match await self._ask(self._tool.policy.probe, self._call(self._args)):
+            case Happened(result=result):
+                return Probed(True, dump(result))
+            case bool(happened):
+                return Probed(happened, NULL)
+            case _:
+                return None
+
+    async def _ask(self, function: Any, call: Call) -> Any:
+        """Call one of the tool's own functions about a call. It only reads."""
+        async with asyncio.timeout(_CHECK_S):
+            return await about(function, call, self._context(None))
+
+    def _context(self, flight: Flight | None) -> ToolContext:
+        return ToolContext(
+            run_id=self._driver.run.id,
+            step=self._identity.id,
+            attempt=flight.attempt if flight else 0,
+            idempotency_key=self._key,
+            deps=self._deps,
+            checkpoint=self._driver.stand_still,
+        )
+
+    # --- it ---
+
+    async def _work(self, flight: Flight, permit: Permit) -> Any:
+        is_edited = permit.args != dump(self._args)
+        args = load(permit.args) if is_edited else self._args
+        match self._run_in:
+            case "process":
+                return await self._in_process(flight, args)
+            case "thread":
+                return await in_thread(self._tool.function, self._optional(flight), args)
+            case _:
+                return await invoke(self._tool.function, self._optional(flight), args)
+
+    def _optional(self, flight: Flight) -> ToolContext | None:
+        return self._context(flight) if wants_context(self._tool.function) else None
+
+    async def _in_process(self, flight: Flight, args: dict[str, Any]) -> Any:
+        output = Output()
+        showing = asyncio.create_task(self._show(flight, output))
+        try:
+            process = await self._start(flight, args, output)
+            with self._driver.cutting(flight, process):
+                try:
+                    ended = await asyncio.shield(process.ended)
+                except asyncio.CancelledError:
+                    flight.stop()
+                    ended = await process.ended
+        finally:
+            output.close()
+            await showing
+        return self._outcome(flight, ended, output)
+
+    async def _start(self, flight: Flight, args: dict[str, Any], output: Output) -> Process:
+        tool = self._tool
+        if tool.policy.command:
+            command = _command(tool, args)
+            what: dict[str, Any] = {"argv": command.argv}
+            given = command.input.encode(errors="replace")
+        else:
+            command = Command([])
+            what = {"function": address_of(tool.function)}
+            wants = wants_context(tool.function)
+            context = self._context(flight).as_data() if wants else None
+            given = encoded(Given(args=load(dump(args)), context=context))
+        return await self._driver.site.processes.start(
+            what,
+            given,
+            out=output.take_out,
+            err=output.take_err,
+            news=self._driver.news,
+            began=flight.take,
+            env=command.env,
+            cwd=command.cwd,
+        )
+
+    def _outcome(self, flight: Flight, ended: Ended, output: Output) -> Any:
+        answer = answer_in(ended.answer)
+        if answer and not answer.error:
+            return load(answer.result)
+        if ended.rung or not ended.began:
+            if flight.rung:
+                raise Cut(ended)
+            raise ToolFailed(f"NotStarted: {ended.why or 'it could not be started'}")
+        if answer and answer.happened:
+            raise HappenedUnreadably(
+                f"it happened, but its result cannot be stored: {answer.error}"
+            )
+        if answer:
+            raise ToolFailed(answer.error)
+        if ended.status is None:
+            raise Lost(ended.why or "its processes were killed by something else")
+        if self._tool.policy.command:
+            return CommandResult(
+                status=ended.status,
+                stdout=output.out.text(),
+                stderr=output.err.text(),
+                dropped_bytes=output.out.dropped + output.err.dropped,
+                left_behind=ended.left,
+            )
+        raise ToolFailed(f"ExitWithoutResult: its process ended with status {ended.status}")
+
+    async def _show(self, flight: Flight, output: Output) -> None:
+        """Show what comes as it comes. What is not accepted any more was never shown."""
+        driver = self._driver
+        part = f"out-{flight.step}-{flight.attempt}"[:64]
+        shown = ""
+        while piece := await output.piece():
+            while not await driver.show(part, piece, offset=len(shown)):
+                if driver.run.cancel or output.is_closed or driver.gate.is_closed:
+                    return
+                await driver.moved()  # the run is paused: shown when it goes on
+            shown += piece
+        if shown:
+            ended = TextEnded(part=part, text=shown, step=flight.step)
+            await self._driver.record(ended)
+
+
+def place_of(tool: Tool[..., Any]) -> RunIn:
+    """Where it is carried out.
+
+    Raises:
+        InvalidInput: it insists on a process, and no other process could find its function.
+    """
+    policy = tool.policy
+    if policy.command:
+        return "process"
+    wanted = policy.run_in or ("loop" if tool.is_async else "process")
+    if wanted == "process" and address_of(tool.function) is None:
+        if not tool.insists:
+            return "thread"
+        raise InvalidInput(
+            f"Tool {tool.name!r} cannot be called: it runs in a process of its own, and that "
+            "cannot find its function, because it is not at the top of a module. Nothing was "
+            "begun. Move it there; or make it async; or declare run_in='thread', which cannot be "
+            "stopped."
+        )
+    return wanted
+
+
+def _command(tool: Tool[..., Any], args: dict[str, Any]) -> Command:
+    """The command that a tool's function says is to be run."""
+    said = invoke(tool.function, None, args)
+    try:
+        command = said if isinstance(said, Command) else Command(msgspec.convert(said, list[str]))
+    except msgspec.ValidationError as error:
+        why = f"it is not a list of text: {error}"
+    else:
+        if command.argv and not any("\0" in part for part in command.argv):
+            return command
+        why = "it is empty, or has a NUL in it"
+    raise InvalidInput(
+        f"Tool {tool.name!r} does not say which command to run: {why}. Nothing was begun."
+    )

@@ -1,0 +1,205 @@
+"""What a driver does for whoever stands at the doors of its run: record, wait, show, be held."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Coroutine, Generator
+from contextlib import contextmanager
+from typing import Any, Final, TypeVar
+
+from pullcord.core.events import Event
+from pullcord.core.run import Run
+from pullcord.core.states import RunState
+from pullcord.errors import ImpossibleEvent, StorageFailed
+from pullcord.journal.ledger import Change, Claim
+from pullcord.runtime.alarms import Alarm
+from pullcord.runtime.flight import Flight, current_flight
+from pullcord.runtime.gate import Gate
+from pullcord.runtime.memory import Memory
+from pullcord.runtime.ownership import Ownership, Wanted
+from pullcord.runtime.site import Site
+from pullcord.runtime.tools import Tool
+
+_log: Final = logging.getLogger("pullcord.runtime")
+T = TypeVar("T")
+
+
+class Doors:
+    """The part of a driver that doors use. `news()` may be called whenever something changed."""
+
+    def __init__(self, site: Site, claim: Claim) -> None:
+        self.site = site
+        self.memory = Memory()
+        self.mine = Ownership(site.journal, claim)
+        self.gate = Gate(self.news)
+        self.defers: dict[str, Callable[[], Awaitable[object]]] = {}
+        self.tools: dict[str, Tool[..., Any]] = {}  # those that the agent has called in this life
+        self.is_only_unwinding = False  # entered only to find out how to release what it holds
+        self._flights: set[Flight] = set()
+        self._waiting = 0  # doors that wait for an answer, a child, a timer
+        self._busy = 0  # doors that are doing something
+        self._news = asyncio.Event()
+        self._moved: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._is_dropped = False
+        self._may_cut = False  # the time that a shutdown gives to steps is over
+        self._later: set[asyncio.Task[None]] = set()
+        self._sides: set[asyncio.Task[Any]] = set()  # calls that the agent does not wait for
+
+    @property
+    def run(self) -> Run:
+        return self.mine.run
+
+    @property
+    def lets_steps_finish(self) -> bool:
+        """Whether a step may go past its checkpoint although the run is not running."""
+        raise NotImplementedError
+
+    def news(self) -> None:
+        """Something may have changed: look again."""
+        self._news.set()
+
+    # --- recording ---
+
+    async def record(self, wanted: Wanted, *with_it: Change, release: bool = False) -> list[Event]:
+        """Record what is wanted, or what has become of it. See `Ownership.record`."""
+        return await self._try(lambda: self.mine.record(wanted, *with_it, release=release))
+
+    async def begin(self, wanted: Wanted, *with_it: Change) -> list[Event]:
+        """Record it as soon as the gate lets it, and return what was recorded. What it is the
+        beginning of may happen only after that.
+
+        Raises:
+            Interrupted: the run is being unwound.
+        """
+        seen = -1
+        while True:
+            await self.gate.passes()
+            with self.busy():
+                if recorded := await self.record(wanted, *with_it):
+                    return recorded
+            if seen == self.run.seq and self.run.state is RunState.RUNNING:
+                why = "it was refused twice in a row, and nothing had happened in between"
+                raise ImpossibleEvent(self.run.id, event="this", why=why)
+            seen = self.run.seq
+            await self.moved()  # a control came first: what it means for the gate is seen next
+
+    async def say(self, part: str, text: str, *, offset: int) -> None:
+        """Add text to a part as soon as the gate lets it. Once it is durable it has been said.
+
+        Raises:
+            Interrupted: the run is being unwound.
+        """
+        while True:
+            await self.gate.passes()
+            with self.busy():
+                if await self.show(part, text, offset=offset):
+                    return
+            await self.moved()
+
+    async def show(self, part: str, text: str, *, offset: int) -> bool:
+        """Add text to a part, if text is accepted in the state the run is in now."""
+        return await self._try(lambda: self.mine.say(part, text, offset=offset))
+
+    # --- waiting ---
+
+    async def moved(self) -> None:
+        """Wait for the next look at the run. There is none any more once it was let go."""
+        if not self._is_dropped:
+            await asyncio.shield(self._moved)
+
+    async def rest(self, seconds: float) -> None:
+        """Wait a while, in memory only. A pause or a cancel does not have to wait for it."""
+        alarm = Alarm(self.site.alarms, self.news)
+        alarm.set(seconds)
+        try:
+            while alarm.is_set and not self.gate.is_closed:
+                await self.moved()
+        finally:
+            alarm.off()
+        await self.gate.passes()
+
+    async def until(self, holds: Callable[[Run], bool]) -> None:
+        """Wait for something from outside, and for the gate. Others may be told to wait with it."""
+        self._waiting += 1
+        self.news()
+        try:
+            while not holds(self.run):
+                if self.gate.is_closed:
+                    break
+                await self.moved()
+        finally:
+            self._waiting -= 1
+            self.news()
+        await self.gate.passes()
+
+    async def stand_still(self) -> None:
+        """A checkpoint. Returns at once if nothing was asked; while paused, only after resume."""
+        await self.mine.catch_up()
+        is_granted = current_flight() is not None and self.lets_steps_finish
+        if self.is_only_unwinding or is_granted:
+            return  # it was past this point before; or it is to finish while it can
+        if self.run.state is not RunState.RUNNING:
+            self.news()
+            await self.moved()
+        await self.gate.passes()
+
+    @contextmanager
+    def busy(self) -> Generator[None]:
+        """A door is doing something: the run is neither waiting nor paused."""
+        self._busy += 1
+        try:
+            yield
+        finally:
+            self._busy -= 1
+            self.news()
+
+    # --- doing ---
+
+    async def fly(self, flight: Flight, call: Callable[[], Awaitable[Any]]) -> list[Event] | None:
+        """Carry a step out, whose intent is recorded. Return what its outcome was recorded as."""
+        self._flights.add(flight)
+        # A cancel that was acknowledged while the intent was on its way back to us counts.
+        await self._try(self.mine.catch_up)
+        if self.run.cancel:
+            flight.stop()
+        landed = flight.take_off(call)
+        landed.add_done_callback(lambda _: self._land(flight))
+        self.news()
+        try:
+            return await asyncio.shield(landed)
+        except asyncio.CancelledError:
+            if not landed.done() or landed.cancelled():  # the agent itself lost its patience
+                flight.stop()
+                await asyncio.wait({landed})
+            raise
+
+    def aside(self, work: Coroutine[Any, Any, T]) -> "asyncio.Task[T]":
+        """Do something that the agent does not wait for. The run does not end before it."""
+        task = asyncio.create_task(work)
+        self._sides.add(task)
+        task.add_done_callback(self._side_is_done)
+        return task
+
+    def later(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._later.add(task)
+        task.add_done_callback(self._later.discard)
+
+    def _land(self, flight: Flight) -> None:
+        raise NotImplementedError
+
+    def _side_is_done(self, task: "asyncio.Task[Any]") -> None:
+        self._sides.discard(task)
+        if not task.cancelled():
+            task.exception()  # whoever asks for its result is told
+        self.news()
+
+    async def _try(self, work: Callable[[], Awaitable[T]]) -> T:
+        """Do it, however long the storage below takes to be able to; a shutdown does not wait."""
+        while True:
+            try:
+                return await work()
+            except StorageFailed as failed:
+                if self._may_cut or self._is_dropped:
+                    raise
+                _log.warning("Run %s holds: %s", self.run.id, failed)
+                await asyncio.sleep(self.site.habits.retry_storage_s)

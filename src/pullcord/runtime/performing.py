@@ -1,0 +1,99 @@
+"""Calling a function of a tool about a call: its undo, its probe. In the loop if it is async."""
+
+import asyncio
+import inspect
+import threading
+from typing import Any
+
+import msgspec
+
+from pullcord.core.calls import Call, ToolContext, invoke
+from pullcord.runtime.flight import ToolFailed
+from pullcord.runtime.output import Output
+from pullcord.runtime.processes import Process, Processes, address_of, encoded
+from pullcord.runtime.tools import wants_context
+from pullcord.warden.worker import Answer, Given
+
+
+async def about(function: Any, call: Call, context: ToolContext) -> Any:
+    """Call it in this process: awaited, or in a thread if it is not async."""
+    raw = getattr(function, "__pullcord_tool__", function)
+    args = (context, call) if wants_context(raw) else (call,)
+    if inspect.iscoroutinefunction(raw):
+        return await raw(*args)
+    return await in_thread(lambda: raw(*args), None, {})
+
+
+async def about_in_process(
+    processes: Processes, function: Any, call: Call, context: ToolContext
+) -> Any:
+    """Call it in a process of its own, which is killed if this is cancelled."""
+    output = Output()
+    given = Given(call=call, context=context.as_data() if wants_context(function) else None)
+    process = await processes.start(
+        {"function": address_of(function)},
+        encoded(given),
+        out=output.take_out,
+        err=output.take_err,
+        news=_nothing,
+        began=_yes,
+    )
+    try:
+        ended = await asyncio.shield(process.ended)
+    except asyncio.CancelledError:
+        process.hurry()
+        await process.ended
+        raise
+    answer = answer_in(ended.answer)
+    if answer is None:
+        raise ToolFailed(f"ExitWithoutResult: {ended.why or f'its status was {ended.status}'}")
+    if answer.error and not answer.happened:
+        raise ToolFailed(answer.error)
+    return msgspec.json.decode(answer.result)
+
+
+async def in_thread(function: Any, context: ToolContext | None, args: dict[str, Any]) -> Any:
+    """In a thread of its own, which nobody waits for when the program ends."""
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[Any] = loop.create_future()
+
+    def settle(value: Any, error: BaseException | None) -> None:
+        if done.done():
+            return
+        if error is not None:
+            done.set_exception(error)
+        else:
+            done.set_result(value)
+
+    def work() -> None:
+        value: Any = None
+        error: BaseException | None = None
+        try:
+            value = invoke(function, context, args)
+        except (StopIteration, SystemExit, KeyboardInterrupt) as raised:
+            error = ToolFailed(f"{type(raised).__name__}: {raised}")
+        except BaseException as raised:
+            error = raised
+        try:
+            loop.call_soon_threadsafe(settle, value, error)
+        except RuntimeError:
+            pass  # the loop is closed: nobody is left to be told
+
+    threading.Thread(target=work, daemon=True, name="pullcord-tool").start()
+    return await asyncio.shield(done)
+
+
+def answer_in(answer: bytes) -> Answer | None:
+    """What a worker answered, if it wrote that to the end before it was stopped."""
+    try:
+        return msgspec.json.decode(answer, type=Answer)
+    except (msgspec.DecodeError, RecursionError):
+        return None
+
+
+def _yes(_process: Process) -> bool:
+    return True
+
+
+def _nothing() -> None:
+    pass

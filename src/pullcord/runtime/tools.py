@@ -1,0 +1,254 @@
+"""What a tool declares: what it does to the world, how it is stopped, undone and allowed."""
+
+import functools
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from hashlib import sha256
+from typing import Any, Generic, Literal, ParamSpec, TypeAlias, TypeVar, cast, get_args, overload
+
+import msgspec
+
+from pullcord.core.calls import Call
+from pullcord.core.events import Effect, RunIn
+from pullcord.core.values import dump
+from pullcord.errors import InvalidInput
+
+P = ParamSpec("P")
+R = TypeVar("R")
+Approve: TypeAlias = Callable[[Call], bool] | Literal["always", "never"]
+Policies: TypeAlias = Mapping[str, "Policy | Tool[..., Any] | Mapping[str, Any]"]
+_DAY_S = 24 * 3600.0
+
+
+class Retry(msgspec.Struct, frozen=True, kw_only=True):
+    """How often something is tried, and how long the waits between are: doubled each time."""
+
+    attempts: int = 3
+    wait_s: float = 0.5
+    wait_max_s: float = 30.0
+
+    def wait(self, attempt: int) -> float:
+        return min(self.wait_s * 2 ** (attempt - 1), self.wait_max_s)
+
+
+_THRICE = Retry()
+
+
+def always(_call: Call) -> bool:
+    """For `approve=`: every call needs somebody's word."""
+    return True
+
+
+@dataclass(frozen=True, kw_only=True)
+class Policy:
+    """How a tool is to be treated. For tools of others it is given by name, in a mapping.
+
+    effect: `once` (default), `idempotent` (may be begun again with the same key), `none` (reads).
+    undo: takes the effect back when the run is cancelled; handed a `Call`. It is called again
+        with the same key until it returns, so it must not mind; unless it is itself a tool with
+        the effect `once`: then a crash in the middle of it is for a person.
+    probe: says after a crash whether a `Call` happened: True, False, `call.happened(result)`, or
+        None if it cannot tell.
+    approve: `always`, `never`, or a function of the `Call`. still_valid: asked with the `Call`
+        right before an approved one begins; if not, it does not.
+    deferred: the agent does not wait for the approval; it gets a `Queued` and goes on.
+    run_in: `loop` (async), `process` (sync), or `thread`, which cannot be stopped.
+    on_pause: `finish`, `cancel` (not with `once`), or `freeze` (a process). on_redirect: `finish`
+        or `cancel`.
+    """
+
+    effect: Effect = "once"
+    undo: Callable[..., Any] | None = None
+    undo_retry: Retry = _THRICE
+    undo_timeout_s: float = 60.0
+    probe: Callable[..., Any] | None = None
+    approve: Approve = "never"
+    approve_within_s: float = 7 * _DAY_S
+    still_valid: Callable[..., Any] | None = None
+    deferred: bool = False
+    run_in: RunIn = ""
+    retry: int | Retry = 1
+    timeout_s: float | None = None
+    stop_grace_s: float | None = None
+    on_pause: Literal["", "finish", "cancel", "freeze"] = ""
+    on_redirect: Literal["finish", "cancel"] = "finish"
+    command: bool = False  # the function returns the command to run, as a list
+    version: str = ""  # of this policy: an approval given under another one does not count
+
+    @property
+    def tries(self) -> Retry:
+        return Retry(attempts=self.retry) if isinstance(self.retry, int) else self.retry
+
+    def needs_approval(self, call: Call) -> bool:
+        if callable(self.approve):
+            return bool(self.approve(call))
+        return self.approve == "always"
+
+    @property
+    def digest(self) -> str:
+        """What of it an approval is bound to."""
+        said = {
+            field.name: _plain(getattr(self, field.name))
+            for field in fields(self)
+            if field.name not in ("undo_retry", "retry", "approve_within_s")
+        }
+        return sha256(dump(said)).hexdigest()[:16]
+
+
+class Tool(Generic[P, R]):
+    """A function and what it declares. Calling it calls the function, and records nothing:
+    in an agent it is called as `await ctx.tool(tool, …)`."""
+
+    def __init__(
+        self, function: Callable[P, R], policy: Policy, *, name: str = "", insists: bool = True
+    ) -> None:
+        self.function = self.__pullcord_tool__ = function
+        self.name = name or getattr(function, "__name__", type(function).__name__)
+        self.policy = policy
+        self.insists = insists  # on being carried out as it declares, or not at all
+        functools.update_wrapper(self, function, updated=())
+        _check(self)
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        return self.function(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        return f"<tool {self.name}>"
+
+    @property
+    def is_async(self) -> bool:
+        return inspect.iscoroutinefunction(self.function)
+
+    def arguments(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        """The arguments by name, with the defaults: the same call is the same mapping.
+
+        Raises:
+            InvalidInput: they do not fit.
+        """
+        try:
+            bound = signature_of(self.function).bind(*args, **kwargs)
+        except TypeError as error:
+            raise InvalidInput(
+                f"Cannot call tool {self.name!r}: {error}. Nothing was begun."
+            ) from None
+        bound.apply_defaults()
+        return dict(bound.arguments)
+
+    def accept(self, args: dict[str, Any]) -> dict[str, Any]:
+        """Arguments that somebody else has written: checked to be ones it can be called with."""
+        parameters = signature_of(self.function).parameters
+        missing = [n for n, p in parameters.items() if n not in args and p.default is p.empty]
+        unknown = [name for name in args if name not in parameters]
+        if missing or unknown:
+            said = [f"{name} is missing" for name in missing] + [f"it has no {n}" for n in unknown]
+            raise InvalidInput(f"Tool {self.name!r} cannot be called like that: {', '.join(said)}.")
+        return args
+
+
+@overload
+def tool(function: Callable[P, R], /) -> Tool[P, R]: ...
+@overload
+def tool(**declared: Any) -> Callable[[Callable[P, R]], Tool[P, R]]: ...
+def tool(function: Callable[..., Any] | None = None, /, **declared: Any) -> Any:
+    """Declare what a function does to the world and how it is stopped; see `Policy`.
+
+    Its first parameter may be called `ctx`: it is then handed a `ToolContext`.
+    """
+    policy = policy_of(declared)
+    if function is not None:
+        return Tool(function, policy)
+
+    def declare(decorated: Callable[..., Any]) -> Tool[..., Any]:
+        return Tool(decorated, policy)
+
+    return declare
+
+
+def policy_of(given: "Policy | Tool[..., Any] | Mapping[str, Any]") -> Policy:
+    """A policy, from what stands in a configuration.
+
+    Raises:
+        InvalidInput: it says something that no policy says.
+    """
+    if isinstance(given, Tool):
+        return given.policy
+    if isinstance(given, Policy):
+        return given
+    known = {field.name for field in fields(Policy)}
+    if unknown := sorted(set(given) - known):
+        raise InvalidInput(
+            f"A tool cannot declare {', '.join(unknown)}. Nothing was changed. "
+            f"It can declare: {', '.join(sorted(known))}."
+        )
+    return Policy(**given)
+
+
+def as_tool(function: Any, policies: Policies) -> Tool[..., Any]:
+    """The tool that is meant: declared by itself, by its name in `policies`, or not at all."""
+    if isinstance(function, Tool):
+        return cast("Tool[..., Any]", function)
+    if not callable(function):
+        raise InvalidInput(f"{function!r} is not a tool: it cannot be called. Nothing was begun.")
+    name = getattr(function, "__name__", type(function).__name__)
+    policy = policy_of(policies.get(name, Policy()))
+    return Tool(function, policy, name=name, insists=False)
+
+
+def signature_of(function: Any) -> inspect.Signature:
+    """Its parameters, without the context."""
+    signature = inspect.signature(function)
+    parameters = list(signature.parameters.values())
+    return signature.replace(parameters=parameters[1:] if _is_ctx(parameters) else parameters)
+
+
+def wants_context(function: Any) -> bool:
+    return _is_ctx(list(inspect.signature(function).parameters.values()))
+
+
+def _is_ctx(parameters: list[inspect.Parameter]) -> bool:
+    return bool(parameters) and parameters[0].name == "ctx"
+
+
+def _check(made: Tool[..., Any]) -> None:
+    policy, name = made.policy, made.name
+    if policy.effect not in get_args(Effect):
+        raise _no(name, f"its effect cannot be {policy.effect!r}", "once, idempotent or none")
+    if policy.run_in not in get_args(RunIn):
+        raise _no(name, f"it cannot run in {policy.run_in!r}", "loop, process or thread")
+    if policy.run_in == "loop" and not made.is_async:
+        raise _no(name, "it is not async and would block the loop", "run_in='process'")
+    if policy.tries.attempts > 1 and policy.effect == "once":
+        raise _no(name, "with the effect 'once' it cannot be retried", "effect='idempotent'")
+    if policy.on_pause == "cancel" and policy.effect == "once":
+        raise _no(name, "with the effect 'once' a pause cannot cut it", "on_pause='finish'")
+    for role in ("undo", "probe", "still_valid"):
+        if (function := getattr(policy, role)) is not None:
+            _check_takes_a_call(name, role, function)
+
+
+def _check_takes_a_call(name: str, role: str, function: Any) -> None:
+    try:
+        signature_of(_raw(function)).bind(object())
+    except TypeError:
+        instead = f"def {getattr(function, '__name__', role)}(call: Call), or (ctx, call)"
+        raise _no(name, f"its {role} has to take one call", instead) from None
+    except ValueError:
+        pass  # it does not say what it takes
+
+
+def _no(name: str, why: str, instead: str) -> InvalidInput:
+    return InvalidInput(
+        f"Tool {name!r} cannot be declared like that: {why}. Nothing was changed. Use {instead}."
+    )
+
+
+def _raw(function: Any) -> Any:
+    return getattr(function, "__pullcord_tool__", function)
+
+
+def _plain(value: Any) -> Any:
+    if callable(value):
+        raw = _raw(value)
+        return f"{getattr(raw, '__module__', '')}:{getattr(raw, '__qualname__', repr(raw))}"
+    return value

@@ -1,0 +1,213 @@
+"""Undoing what a cancelled run has done: newest first, each with its own durable intent.
+
+An undo that a crash has cut off is called again with the same key, because that is what it
+promises to bear; one that is itself a tool with the effect `once` is asked about instead.
+"""
+
+import asyncio
+import importlib
+import inspect
+from collections.abc import Coroutine, Mapping
+from typing import Any, Final, Protocol
+
+from pullcord.core.calls import Call, Known, ToolContext
+from pullcord.core.events import (
+    AttentionRaised,
+    DoubtSettled,
+    Event,
+    LateResult,
+    StepFinished,
+    StepStarted,
+    StepUndone,
+    UndoFailed,
+    UndoStarted,
+)
+from pullcord.core.run import Run, Step
+from pullcord.core.undo import to_undo, undo_item
+from pullcord.core.values import load
+from pullcord.runtime.alarms import Alarm
+from pullcord.runtime.flight import described, together
+from pullcord.runtime.ownership import Wanted
+from pullcord.runtime.performing import about, about_in_process
+from pullcord.runtime.processes import address_of
+from pullcord.runtime.site import Site
+from pullcord.runtime.tools import Policies, Policy, Tool, policy_of
+
+_PROBE_S: Final = 30.0
+
+
+class Undoer(Protocol):
+    """Whose steps are undone: a driver."""
+
+    site: Site
+    tools: dict[str, Tool[..., Any]]
+
+    @property
+    def run(self) -> Run: ...
+    async def record(self, wanted: Wanted, /) -> list[Event]: ...
+    def later(self, work: Coroutine[Any, Any, None], /) -> None: ...
+    def news(self) -> None: ...
+
+
+class Undoing:
+    """Goes through what is to be undone. One that fails in the end is named; the others go on."""
+
+    def __init__(self, driver: Undoer) -> None:
+        self._driver = driver
+        self._is_hurried = self._is_leaving = False
+        self._attempt: asyncio.Task[Any] | None = None
+        self._woken = asyncio.Event()
+        self.is_over = False
+        driver.later(self._go_through())
+
+    def hurry(self) -> None:
+        """The second press: no waits between attempts. What is under way is not given up."""
+        self._is_hurried = True
+        self._woken.set()
+
+    def leave(self, *, now: bool) -> None:
+        """The runtime closes. The next owner goes on; `now`: also with what is under way here."""
+        self._is_leaving = True
+        self._woken.set()
+        if now and self._attempt:
+            self._attempt.cancel()
+
+    async def _go_through(self) -> None:
+        try:
+            while not self._is_leaving and (steps := to_undo(self._driver.run)):
+                await self._undo(steps[0])
+        except asyncio.CancelledError:
+            if not self._is_leaving:
+                raise
+        finally:
+            self.is_over = True
+            self._driver.news()
+
+    async def _undo(self, step: str) -> None:
+        known = self._driver.run.steps[step]
+        policy = policy_for(known, self._driver.tools, self._driver.site.policies)
+        if policy is None or policy.undo is None:
+            return await self._give_up(step, "LookupError: nobody here knows how it is undone")
+        call = await self._call(step, known)
+        if known.undo == "started" and _effect(policy.undo) == "once":
+            return await self._find_out(step, policy, call)
+        error = ""
+        attempts = policy.undo_retry.attempts if _effect(policy.undo) != "once" else 1
+        while not self._is_leaving:
+            attempt = self._driver.run.steps[step].undo_attempt + 1
+            await self._driver.record(UndoStarted(step=step, attempt=attempt, error=error))
+            error = await self._try(policy, call, attempt)
+            if not error:
+                await self._driver.record(StepUndone(step=step))
+                return None
+            if attempt >= attempts:
+                return await self._give_up(step, error)
+            await self._rest(policy.undo_retry.wait(attempt))
+        return None
+
+    async def _try(self, policy: Policy, call: Call, attempt: int) -> str:
+        """Return what went wrong, or nothing."""
+        undo = policy.undo
+        context = self._context(call, attempt)
+        raw = getattr(undo, "__pullcord_tool__", undo)
+        if address_of(raw) and not inspect.iscoroutinefunction(raw):
+            work = about_in_process(self._driver.site.processes, raw, call, context)
+        else:
+            work = about(raw, call, context)
+        self._attempt = asyncio.create_task(work)
+        await asyncio.wait({self._attempt}, timeout=policy.undo_timeout_s)
+        if not self._attempt.done():
+            self._attempt.cancel()
+            await asyncio.wait({self._attempt}, timeout=self._driver.site.habits.stop_grace_s)
+            return f"TimeoutError: it took longer than {policy.undo_timeout_s:g} s"
+        if self._attempt.cancelled():
+            if self._is_leaving:
+                raise asyncio.CancelledError
+            return "CancelledError: it was cancelled by something else"
+        failed = self._attempt.exception()
+        return described(failed) if failed else ""
+
+    async def _find_out(self, step: str, policy: Policy, call: Call) -> None:
+        """A crash has cut it off, and it must not be done twice. Is the effect still there?"""
+        found: Any = None
+        if policy.probe is not None:
+            try:
+                context = self._context(call, 0)
+                async with asyncio.timeout(_PROBE_S):
+                    found = await about(policy.probe, call, context)
+            except Exception:
+                found = None
+        if found is False:
+            await self._driver.record(StepUndone(step=step))
+        else:
+            await self._give_up(step, "nobody knows whether it was undone: it was cut off")
+
+    async def _give_up(self, step: str, error: str) -> None:
+        run = self._driver.run
+        text = (
+            f"Step {run.steps[step].name!r} could not be undone: {error}. "
+            f"Try again: pullcord undo {run.id} {step}"
+        )
+        item = AttentionRaised(item=undo_item(step), kind="undo_failed", text=text)
+        await self._driver.record(together(UndoFailed(step=step, error=error), item))
+
+    async def _call(self, step: str, known: Step) -> Call:
+        """The call as it was recorded, with its result, or with the arguments alone."""
+        args: dict[str, Any] = {}
+        result: Any = None
+        status: Known = known.status if known.status != "started" else "in_doubt"
+        for record in await self._driver.site.journal.read(self._driver.run.id):
+            match record.event:
+                case StepStarted(step=name) as started if name == step:
+                    args = load(started.args)
+                case StepFinished(step=name) as finished if name == step:
+                    result = load(finished.result)
+                case DoubtSettled(step=name, choice="happened") as settled if name == step:
+                    result = load(settled.result)
+                case LateResult(step=name, error="") as late if name == step:
+                    result, status = load(late.result), "late"
+                case _:
+                    pass
+        key = f"{self._driver.run.id}-{step}"
+        tool = known.tool or known.name
+        return Call(tool=tool, args=args, idempotency_key=key, result=result, known=status)
+
+    def _context(self, call: Call, attempt: int) -> ToolContext:
+        return ToolContext(
+            run_id=self._driver.run.id,
+            step=call.idempotency_key.removeprefix(f"{self._driver.run.id}-"),
+            attempt=attempt,
+            idempotency_key=f"undo-{call.idempotency_key}",
+        )
+
+    async def _rest(self, seconds: float) -> None:
+        self._woken.clear()
+        if self._is_hurried or self._is_leaving:
+            return
+        alarm = Alarm(self._driver.site.alarms, self._woken.set)
+        alarm.set(seconds)
+        await self._woken.wait()
+        alarm.off()
+
+
+def policy_for(known: Step, met: Mapping[str, Tool[..., Any]], policies: Policies) -> Policy | None:
+    """What the step's tool declares: as its agent has called it, as it is configured, or as it is
+    found where it was. None: nobody knows."""
+    if known.tool in met:
+        return met[known.tool].policy
+    if known.tool in policies:
+        return policy_of(policies[known.tool])
+    module, _, name = known.where.partition(":")
+    if not module or module == "__main__":
+        return None
+    try:
+        found: Any = importlib.import_module(module)
+        for part in name.split("."):
+            found = getattr(found, part)
+    except Exception:
+        return None
+    return found.policy if isinstance(found, Tool) else None
+
+
+def _effect(undo: Any) -> str:
+    return undo.policy.effect if isinstance(undo, Tool) else "idempotent"
