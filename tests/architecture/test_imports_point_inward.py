@@ -11,8 +11,9 @@ MAY_IMPORT = {
     "errors": set[str](),
     "core": {"core", "errors"},
     "journal": {"core", "errors", "journal"},
-    "runtime": {"core", "errors", "journal", "runtime"},
-    "cli": {"core", "errors", "journal", "runtime", "cli"},
+    "warden": {"core", "errors", "warden"},
+    "runtime": {"core", "errors", "journal", "warden", "runtime"},
+    "cli": {"core", "errors", "journal", "warden", "runtime", "cli"},
     "__main__": {"cli"},
     "testing": {"core", "errors", "journal", "runtime", "testing"},
 }
@@ -64,6 +65,16 @@ def test_there_is_no_cycle() -> None:
         settled |= set(ready)
         settled |= {name for name in graph if name.endswith(".__init__")}
     assert not graph.keys() - settled
+
+
+def test_the_warden_stands_on_nothing() -> None:
+    """Only what is forked from it, for a tool, may know more than the standard library."""
+    for module in (ROOT / "warden").glob("*.py"):
+        text = module.read_text()
+        is_of_a_tool = module.name in ("worker.py",)
+        assert is_of_a_tool or not any(word in text for word in ("asyncio\n", "msgspec", "apsw"))
+        layers = {name.split(".")[1] for name in imports_of(parsed(module))}
+        assert is_of_a_tool or layers <= {"warden"}
 
 
 def test_the_core_is_pure() -> None:

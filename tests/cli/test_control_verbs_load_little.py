@@ -26,6 +26,7 @@ MAY_LOAD = {
     "pullcord.core.receipts",
     "pullcord.core.run",
     "pullcord.core.states",
+    "pullcord.core.undo",
     "pullcord.core.values",
     "pullcord.errors",
     "pullcord.journal",

@@ -2,8 +2,9 @@
 
 from hypothesis import strategies as st
 
+from pullcord.core.admit import admit
 from pullcord.core.commands import Answer, Cancel, Command, Pause, Redirect, Resume, Settle
-from pullcord.core.decide import admit, decide
+from pullcord.core.decide import decide
 from pullcord.core.events import (
     AttentionRaised,
     AttentionSettled,

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pullcord.core.admit import admit
 from pullcord.core.commands import Answer, Cancel, Command, Pause, Redirect, Resume, check_command
-from pullcord.core.decide import admit, decide
+from pullcord.core.decide import decide
 from pullcord.core.events import (
     AttentionSettled,
     Cancelled,

@@ -28,7 +28,9 @@ def test_every_living_state_offers_cancel_and_ended_ones_only_what_outlives_them
     for state in LIVING:
         assert "cancel" in OFFERED[state]
     for state in TERMINAL:
-        assert OFFERED[state] == {"settle"}  # what needs attention outlives the run
+        assert OFFERED[state] - {"undo"} == {"settle"}  # what needs attention outlives the run
+    # What completed is no longer provisional.
+    assert "undo" not in OFFERED[RunState.COMPLETED]
 
 
 def test_the_table_and_the_events_know_the_same_names() -> None:

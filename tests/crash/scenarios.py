@@ -3,7 +3,7 @@
 import asyncio
 from hashlib import sha256
 
-from pullcord.core.commands import Answer, Cancel, Command, Pause, Redirect, Resume
+from pullcord.core.commands import Answer, Approve, Cancel, Command, Pause, Redirect, Resume
 from pullcord.core.events import (
     AttentionRaised,
     Blocked,
@@ -210,12 +210,13 @@ async def questions_and_costs(journal: Journal, witness: Witness) -> None:
     await hand.create("r1")
     claim = await hand.own("r1")
     await hand.add(claim, Spent(cost_usd_micros=120, tokens_in=10))
-    await hand.add(claim, QuestionAsked(question="q1", kind="approval", text="pay 40 €?"))
+    asked = QuestionAsked(question="q1", kind="approval", step="pay", tool="pay", call="40")
+    await hand.add(claim, asked)
     await hand.add(claim, QuestionAsked(question="q2", text="which list?"))
     await hand.add(claim, Blocked(seen_seq=5), release=True)
-    await hand.press("r1", Answer(by="ana", question="q1", value=dump(True), key="a1"))
+    await hand.press("r1", Approve(by="ana", question="q1", key="a1"))
     claim = await hand.own("r1", owner="w2")
-    await hand.add(claim, StepStarted(step="pay", name="pay"))
+    await hand.add(claim, StepStarted(step="pay", name="pay", approval="q1", call="40"))
     await hand.add(claim, StepFailed(step="pay", error="declined"), Spent())
     await hand.add(claim, StepStarted(step="pay", name="pay", attempt=2))
     await hand.press("r1", Redirect(by="bo", instruction="the May list"))

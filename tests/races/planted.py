@@ -11,7 +11,7 @@ from typing import Any, Final
 import msgspec
 import pytest
 
-from pullcord.core import decide as decide_module
+from pullcord.core import admit as admit_module
 from pullcord.core import fold as fold_module
 from pullcord.core.commands import Command
 from pullcord.core.decide import Ack, decide
@@ -80,7 +80,7 @@ def drops_a_late_result(patch: pytest.MonkeyPatch) -> None:
         is_open = known.status == "started"
         return (StepInterrupted(step=event.step),) if is_open else ()
 
-    patch.setattr(decide_module, "_late", late)
+    patch.setattr(admit_module, "_late", late)
 
 
 def takes_a_run_because_it_was_delivered(patch: pytest.MonkeyPatch) -> None:
@@ -173,7 +173,7 @@ def decides_a_step_twice(patch: pytest.MonkeyPatch) -> None:
     """An owner that comes back from the dead records its result beside its successor's."""
     does_not_check_the_epoch(patch)
     _without_the_table(patch)
-    admit = decide_module.admit
+    admit = admit_module.admit
 
     def lax(run: Run, event: Event) -> tuple[Event, ...]:
         return (event,) if isinstance(event, StepFinished) else admit(run, event)

@@ -26,20 +26,20 @@ def starts_a_step_before_its_intent_is_durable(patch: pytest.MonkeyPatch) -> Non
     patch.setattr(steps, "_begin", _a_flight_without_intent)
 
 
-async def _a_flight_without_intent(driver: Driver, wish: Any) -> Flight:
+async def _a_flight_without_intent(driver: Driver, wish: Any, _permit: Any) -> Flight:
     who = wish.identity
     await driver.gate.passes()
-    intent = StepStarted(step=who.id, name=who.name, effect=wish.effect)
+    intent = StepStarted(step=who.id, name=who.name, effect=wish.manner.effect)
     driver.later(_quietly(driver.record(intent)))
     return Flight(
         who.id,
         who.name,
         1,
-        wish.effect,
+        wish.manner,
         record=driver.record,
         later=driver.later,
         alarms=driver.site.alarms,
-        timeout_s=None,
+        clock=driver.site.clock,
     )
 
 

@@ -106,7 +106,7 @@ class Town:
             for listener in self._listeners:
                 self.loop.outside(lambda tell=listener: tell(frozenset(changed)))
 
-    async def process(self, **habits: float) -> "Process":
+    async def process(self, **habits: Any) -> "Process":
         hands = MortalHands(TellingHands(self.store, self))
         journal = NewsJournal(self.store, clock=LoopClock(self.loop), hands=hands)
         journal.town = self

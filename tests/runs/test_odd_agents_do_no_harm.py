@@ -191,7 +191,9 @@ async def test_a_step_whose_end_cannot_be_stored_has_failed(
     async with stage(agent=agent) as runtime:
         run = await runtime.start("agent")
         assert says in await run.result()
-        assert (await run.receipt()).failed == ("odd",)
+        receipt = await run.receipt()
+        # What returned has happened, even if nobody can ever read what came out of it.
+        assert (receipt.done if odd is returns_the_shy else receipt.failed) == ("odd",)
 
 
 async def test_a_stream_too_long_for_one_part_is_cut_there_and_the_agent_is_told() -> None:

@@ -1,8 +1,4 @@
-"""Who may do what to a run as it is now. Two questions, both answered purely:
-
-`decide` — somebody asks for a control: which events carry it out, or why not.
-`admit` — the owner has something to record: may it still, and as what.
-"""
+"""Somebody asks for a control: which events carry it out in the run as it is, or why not."""
 
 from typing import Literal, TypeAlias, TypedDict, assert_never, cast, get_args
 
@@ -22,32 +18,21 @@ from pullcord.core.commands import (
     Undo,
 )
 from pullcord.core.events import (
-    TAGS,
     Answered,
     AttentionSettled,
-    Blocked,
     Cancelled,
     CancelRequested,
     Choice,
-    Completed,
     DoubtSettled,
     Event,
-    Failed,
     Hurried,
     ItemRewritten,
-    LateResult,
     PauseRequested,
     Redirected,
     Resumed,
-    StepFailed,
-    StepFinished,
-    StepInDoubt,
-    StepInterrupted,
-    StepStarted,
     UndoRequested,
 )
-from pullcord.core.fold import can_block
-from pullcord.core.run import Question, Run, Step, Stop
+from pullcord.core.run import Question, Run, Stop
 from pullcord.core.states import TABLE, RunState
 from pullcord.core.undo import to_undo, would_undo
 from pullcord.core.values import NULL, Json, dump, load
@@ -132,63 +117,6 @@ def decide(run: Run, command: Command, *, idle: bool = False, now_ms: int = 0) -
             return _judge(run, command, now_ms)
         case _:
             assert_never(command)
-
-
-def admit(run: Run, event: Event) -> tuple[Event, ...]:
-    """Return what an owner may record of `event` in the run as it is now, oldest first.
-
-    Usually the event itself. Nothing, if a control or another decision overtook it: a step that
-    comes back empty must not start. A result that was overtaken becomes late evidence, behind
-    the step's one decision, so that an effect which happened is never forgotten.
-    """
-    allowed = TAGS[type(event)] in TABLE[run.state].on
-    match event:
-        case StepStarted(step=step):
-            before = run.steps.get(step)
-            free = before is None or before.status not in ("started", "finished")
-            return (event,) if allowed and free else ()
-        case StepFinished() | StepFailed():
-            known = run.steps.get(event.step)
-            if known is None or (allowed and _is_open(known, event.attempt)):
-                return (event,)
-            return _late(known, event)
-        case StepInterrupted() | StepInDoubt():
-            known = run.steps.get(event.step)
-            decidable = known is None or _is_open(known, event.attempt)
-            return (event,) if allowed and decidable else ()
-        case Completed() | Failed():
-            if allowed:
-                return (event,)
-            return (_evidence("", event),) if run.cancel else ()
-        case Blocked():
-            return (event,) if allowed and can_block(run, event) else ()
-        case _:
-            return (event,) if allowed else ()
-
-
-def _is_open(known: Step, attempt: int) -> bool:
-    return known.status == "started" and attempt in (0, known.attempt)
-
-
-def _late(known: Step, event: StepFinished | StepFailed) -> tuple[Event, ...]:
-    """What is left to record of an outcome that came after its attempt was decided otherwise."""
-    happened = isinstance(event, StepFinished)
-    if (known.late_seq and happened) or known.status == "finished":
-        return ()
-    if known.status == "failed" and not happened:
-        return ()
-    evidence = _evidence(event.step, event, event.attempt)
-    if _is_open(known, event.attempt):
-        return (StepInterrupted(step=event.step, attempt=event.attempt), evidence)
-    return (evidence,)
-
-
-def _evidence(
-    step: str, event: StepFinished | StepFailed | Completed | Failed, attempt: int = 0
-) -> LateResult:
-    if isinstance(event, StepFinished | Completed):
-        return LateResult(step=step, attempt=attempt, result=event.result)
-    return LateResult(step=step, attempt=attempt, error=event.error)
 
 
 class _Who(TypedDict):

@@ -85,7 +85,7 @@ def _not_attempted(run: Run) -> Iterator[str]:
     for plan in run.plans.values():
         yield from (plan.text(item) for item in plan.items[plan.started :])
     for asked in run.questions.values():
-        if asked.kind == "approval" and asked.verdict not in ("approved", "edited"):
+        if asked.tool and asked.verdict not in ("approved", "edited"):
             yield f"{asked.tool} ({asked.verdict or asked.status})"
     for told in run.instructions.values():
         if told.status in ("queued", "returned") and not told.item:

@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import TypeAlias, cast
 
-from pullcord.core.decide import admit
+from pullcord.core.admit import admit
 from pullcord.core.events import Event, Record, TextEnded
 from pullcord.core.fold import evolve
 from pullcord.core.run import Run
