@@ -1,4 +1,5 @@
-"""pause, resume, redirect, cancel, answer, settle: decided in the store, by any process at all."""
+"""pause, resume, redirect, cancel, answer, approve, deny, settle: decided in the store, by any
+process at all."""
 
 import os
 import sys
@@ -9,11 +10,21 @@ import msgspec
 
 from pullcord.cli.store import Desk, desk, whoami
 from pullcord.cli.words import diff, line, receipt_lines
-from pullcord.core.commands import Answer, Cancel, Command, Pause, Redirect, Resume, Settle
+from pullcord.core.commands import (
+    Answer,
+    Approve,
+    Cancel,
+    Command,
+    Deny,
+    Pause,
+    Redirect,
+    Resume,
+    Settle,
+)
 from pullcord.core.decide import Ack
 from pullcord.core.events import Created, ItemRewritten
 from pullcord.core.states import NEEDS_OWNER, TERMINAL, RunState
-from pullcord.core.values import dump
+from pullcord.core.values import NULL, dump
 from pullcord.errors import InvalidInput
 from pullcord.journal.reading import records_of
 
@@ -32,10 +43,15 @@ _SAYS: Final = {
 }
 
 
+_DONE: Final = {"answer": "Answered", "approve": "Approved", "deny": "Denied"}
+
+
 def carry_out(asked: Any) -> int:
     with desk(asked) as here:
         asked.run = here.find(asked.run)
-        before, _ = here.run(asked.run)
+        before, now = here.run(asked.run)
+        if asked.verb in ("answer", "approve", "deny"):
+            asked.question = _question(asked.question, now.open_questions())
         wants = asked.verb == "resume" and not asked.detach and not here.is_driven(before)
         if wants:
             refuse_without_its_file(here, asked.run)
@@ -70,15 +86,29 @@ def _command(asked: Any) -> Command:
             return Redirect(**who, instruction=asked.instruction)
         case "answer":
             return Answer(**who, question=asked.question, value=dump(value_of(asked.value)))
+        case "approve":
+            edited = asked.args is not None
+            args = dump(value_of(asked.args)) if edited else NULL
+            return Approve(**who, question=asked.question, edited=edited, args=args)
+        case "deny":
+            return Deny(**who, question=asked.question)
         case "settle":
             return Settle(**who, item=asked.item)
         case _:
             return Cancel(
                 **who,
                 now=asked.now,
+                undo=not asked.no_undo,
+                back_to=asked.back_to,
                 keep_partial=not asked.discard_partial,
                 quarantine=asked.quarantine,
             )
+
+
+def _question(said: str, still_open: list[str]) -> str:
+    """The open question that is meant, by as much of its id as makes it the only one."""
+    found = [name for name in still_open if name.startswith(said)]
+    return found[0] if len(found) == 1 else said
 
 
 def value_of(text: str) -> Any:
@@ -137,8 +167,11 @@ def _say(asked: Any, here: Desk, ack: Ack, *, drive_here: bool) -> None:
     said = _SAYS.get(asked.verb, {}).get(ack.state)
     if said:
         print(said.format(run=asked.run))
-    elif asked.verb == "answer":
-        print(f"Answered {asked.question} of {asked.run}.")
+    elif asked.verb in ("answer", "approve", "deny"):
+        if getattr(asked, "args", None) is not None:
+            print(f"Changed. Look at the call it is now: pullcord approvals {asked.run}")
+        else:
+            print(f"{_DONE[asked.verb]} {asked.question} of {asked.run}.")
         head, _ = here.run(asked.run)
         if head.state in NEEDS_OWNER and not here.is_driven(head):
             print(f"No process drives it. Drive it here: pullcord resume {asked.run}")

@@ -5,7 +5,7 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import apsw
 
@@ -13,14 +13,21 @@ from pullcord.cli.look import nobody
 from pullcord.cli.parser import store_path
 from pullcord.cli.store import Desk, desk
 from pullcord.cli.words import line
+from pullcord.core.run import Run
 from pullcord.core.states import LIVING, NEEDS_OWNER, RunState
 from pullcord.errors import PullcordError
 from pullcord.journal.process import is_gone
 from pullcord.journal.reading import records_of
 from pullcord.journal.schema import MIGRATIONS
 from pullcord.journal.snapshots import load
+from pullcord.warden.fences import Fences
 
 _ENOUGH_BYTES = 100 * 1024 * 1024
+_FENCES: Final = {
+    "cgroup": "a process tool is held in a cgroup: frozen and killed as one",
+    "namespace": "a process tool is held in a PID namespace: killed as one",
+    "sweep": "a process tool is stopped, listed and killed until nothing is left of it",
+}
 
 
 class Finding(NamedTuple):
@@ -43,12 +50,25 @@ def _examine(asked: Any) -> Iterator[Finding]:
     version = ".".join(map(str, sys.version_info[:3]))
     yield Finding(sys.version_info >= (3, 11), "python", version)
     yield Finding(True, "sqlite", f"{apsw.sqlite_lib_version()} (apsw's own)")
+    fences = Fences()
+    fences.close()
+    others = "; ".join(f"{kind}: {reason}" for kind, reason in fences.why_not.items())
+    yield Finding(True, "tools", _FENCES[fences.kind] + (f" ({others})" if others else ""))
     path = store_path(asked.store)
     try:
         with desk(asked) as here:
             yield from _examine_store(here, path)
     except PullcordError as error:
         yield Finding(False, "store", str(error))
+
+
+def _neither_undone_nor_approved(run: Run) -> set[str]:
+    asked = {question.tool for question in run.questions.values()}
+    return {
+        step.tool
+        for step in run.steps.values()
+        if step.tool and step.effect == "once" and not step.undoable and step.tool not in asked
+    }
 
 
 def _examine_store(here: Desk, path: str) -> Iterator[Finding]:
@@ -75,5 +95,8 @@ def _examine_store(here: Desk, path: str) -> Iterator[Finding]:
             continue
         if head.state in NEEDS_OWNER and not here.is_driven(head):
             yield Finding(False, "not driven", f"{run.id}: {nobody(run, records)}")
+        for tool in sorted(_neither_undone_nor_approved(run)):
+            said = f"{line(tool, 60)} acts once, cannot be undone, and asks nobody"
+            yield Finding(True, "tool", f"{run.id}: {said}")
         for item, text in run.attention.items():
             yield Finding(False, "look at", f"{run.id} {item}: {line(text)}")

@@ -11,12 +11,14 @@ from contextlib import aclosing, redirect_stdout
 from pathlib import Path
 from typing import Any, Final
 
-from pullcord.cli.control import value_of
+from pullcord.cli.control import to_json, value_of
 from pullcord.cli.look import Telling
 from pullcord.cli.parser import store_path
 from pullcord.cli.store import desk, whoami
-from pullcord.cli.words import plain, state
+from pullcord.cli.words import plain, receipt_lines, state
+from pullcord.core.commands import Undo
 from pullcord.core.events import Created, Paused, QuestionAsked, Record, TextEnded
+from pullcord.core.receipts import Receipt
 from pullcord.core.states import TERMINAL, RunState
 from pullcord.core.values import check_id
 from pullcord.errors import InvalidInput
@@ -37,6 +39,8 @@ def carry_out(asked: Any) -> int:
             return _run(asked)
         case "fork":
             return _fork(asked)
+        case "undo":
+            return _undo(asked)
         case _:
             return _continue(asked)
 
@@ -103,6 +107,30 @@ def _continue(asked: Any) -> int:
         )
 
     return _next(asked, born, start)
+
+
+def _undo(asked: Any) -> int:
+    """Record that it is to be undone; then do it here, unless somebody else is to."""
+    born = _birth(asked)
+    with desk(asked) as here:
+        who: Any = {"by": whoami(asked.by), "reason": asked.reason, "key": asked.key}
+        wanted = Undo(**who, step=asked.step, back_to=asked.back_to)
+        ack = here.command(asked.run, wanted)
+    if not ack.holds:
+        print(ack.message, file=sys.stderr)
+        return REFUSED
+    if asked.detach or born.target is None:
+        print(f"Recorded. A process that knows {born.agent} undoes it.")
+        return 0
+    agents, _ = load_agents(born.target, born.cwd)
+
+    async def undo() -> Receipt:
+        async with open_runtime(store_path(asked.store), agents=agents, only=asked.run) as runtime:
+            return await (await runtime.get(asked.run)).receipt()
+
+    made = asyncio.run(undo())
+    print(to_json(made).rstrip() if asked.json else "\n".join(receipt_lines(made)))
+    return FAILED if made.could_not_undo else 0
 
 
 def _next(asked: Any, born: Created, make: Any) -> int:
@@ -185,7 +213,9 @@ def _point_out(asked: Any, run_id: str, item: Record | LiveText) -> None:
     if asked.json or not isinstance(item, Record):
         return
     match item.event:
-        case QuestionAsked(kind="question" | "approval" | "doubt", question=question):
+        case QuestionAsked(kind="approval", question=question):
+            print(f"      pullcord approve {run_id} {question}", file=sys.stderr)
+        case QuestionAsked(kind="question" | "doubt", question=question):
             print(f"      pullcord answer {run_id} {question} VALUE", file=sys.stderr)
         case Paused():
             print(f"      pullcord resume {run_id}", file=sys.stderr)

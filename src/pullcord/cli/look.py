@@ -11,6 +11,7 @@ from pullcord.cli.control import to_json
 from pullcord.cli.store import Desk, desk
 from pullcord.cli.words import (
     SIGN,
+    call,
     clock,
     coloured,
     diff,
@@ -26,19 +27,25 @@ from pullcord.cli.words import (
 )
 from pullcord.core.events import (
     TAGS,
+    Answered,
     Asked,
     Completed,
     Created,
     Failed,
     ItemRewritten,
     ItemStarted,
+    Paused,
     QuestionAsked,
     Record,
     Redirected,
     StepFailed,
     StepFinished,
+    StepInterrupted,
     StepStarted,
+    StepUndone,
     TextEnded,
+    UndoFailed,
+    UndoStarted,
     encode_event,
 )
 from pullcord.core.run import Run, Times
@@ -133,6 +140,9 @@ def _show(asked: Any, here: Desk) -> int:
         sys.stdout.write(to_json(shown))
         return 0
     print(f"{state(run.state)}{why(run)}   {run.id} · {run.agent} · thread {run.thread}")
+    if run.pause and run.pause.frozen:
+        frozen = ", ".join(run.pause.frozen)
+        print(f"Frozen, and kept only as long as its process lives: {line(frozen)}")
     print(f"{TABLE[run.state].says}   {times(_times(here, head, run, now))}")
     if not _is_cared_for(here, head):
         print(nobody(run, records))
@@ -182,7 +192,9 @@ def _questions(run: Run) -> list[str]:
     for name in run.open_questions():
         known = run.questions[name]
         lines.append(f"  ? {line(known.text, 200)}")
-        if known.kind != "timer":
+        if known.kind == "approval":
+            lines.append(f"      pullcord approvals {run.id}")
+        elif known.kind != "timer":
             lines.append(f"      pullcord answer {run.id} {name} VALUE")
     return lines
 
@@ -300,6 +312,23 @@ def _words(event: Any) -> str:
             return f"✕ {name}: {line(event.error, 1000)}"
         case ItemStarted():
             return f"▸ {line(event.text)}"
+        case QuestionAsked(kind="approval"):
+            said: Any = value_of(event.details) or {}
+            return f"? may it be done: {call(event.tool, said.get('args'))} [{event.question}]"
+        case Answered(verdict=verdict) if verdict:
+            reason = f" “{line(event.reason)}”" if event.reason else ""
+            return f"{verdict} by {plain(event.by)} [{event.question}]{reason}"
+        case UndoStarted():
+            again = f" (attempt {event.attempt}, after {line(event.error)})" if event.error else ""
+            return f"↶ undoing {event.step}{again}"
+        case StepUndone():
+            return f"↶ undone {event.step}"
+        case UndoFailed():
+            return f"✕ {event.step} could not be undone: {line(event.error, 1000)}"
+        case StepInterrupted(rung=rung):
+            return f"■ stopped{f' ({rung})' if rung else ''}"
+        case Paused(frozen=frozen) if frozen:
+            return f"{name} · frozen as long as its process lives: {line(', '.join(frozen))}"
         case QuestionAsked():
             return f"? {line(event.text, 200)} [{event.question}]"
         case Redirected():

@@ -21,7 +21,7 @@ class Verb(NamedTuple):
     @property
     def is_brief(self) -> bool:
         """A process that decides or looks once and is gone."""
-        return self.module in ("control", "look")
+        return self.module in ("control", "look", "inbox")
 
 
 VERBS: Final[dict[str, Verb]] = {
@@ -79,9 +79,11 @@ VERBS: Final[dict[str, Verb]] = {
     "cancel": Verb(
         "control",
         "Stop RUN for good and keep what it has done.",
-        "From the record of the request on nothing starts, ever. What is under way is stopped;\n"
-        "finished work and partial text stay in the thread. With --wait, prints the receipt when\n"
-        "the cancel is in effect. A second cancel with --now does not wait for the polite way.",
+        "From the record of the request on nothing starts, ever. What is under way is stopped, with\n"
+        "all that it has started. What says how it is undone is undone, newest first (--no-undo:\n"
+        "nothing is; --back-to STEP: only what came after it). Finished work and partial text stay\n"
+        "in the thread. With --wait, prints the receipt when the cancel is in effect. A second\n"
+        "cancel with --now does not wait for the polite way.",
         ('pullcord cancel 7f3a --reason "too expensive" --wait',),
     ),
     "answer": Verb(
@@ -90,6 +92,39 @@ VERBS: Final[dict[str, Verb]] = {
         "VALUE is JSON, or else text. Of several answers the first counts. A step in doubt is\n"
         "answered with happened, run or skip.",
         ("pullcord answer 7f3a go-ade2 yes", "pullcord answer 7f3a doubt-charge-1f-1 happened"),
+    ),
+    "approvals": Verb(
+        "inbox",
+        "List the calls that wait for somebody's word, of RUN or of all runs.",
+        "Each is shown as it will be made. An approval allows exactly that call, and expires.",
+        ("pullcord approvals", "pullcord approvals 7f3a --json"),
+    ),
+    "approve": Verb(
+        "control",
+        "Allow one call of RUN: the one that `pullcord approvals` shows, and no other.",
+        "With --args (JSON) it is not done as it is: those arguments take the place of its own,\n"
+        "and the changed call is asked about anew.",
+        ("pullcord approve 7f3a pay-403d", "pullcord approve 7f3a pay-403d --args '{\"eur\": 5}'"),
+    ),
+    "deny": Verb(
+        "control",
+        "Do not allow a call of RUN. The agent is told the reason and goes on.",
+        "A call that was denied, or that nobody allowed in time, never begins.",
+        ('pullcord deny 7f3a pay-403d --reason "too much"',),
+    ),
+    "attention": Verb(
+        "inbox",
+        "List what a person has to look at, of RUN or of all runs, ended ones too.",
+        "Steps nobody knows the outcome of, undos that failed, tools that could not be stopped.",
+        ("pullcord attention",),
+    ),
+    "undo": Verb(
+        "drive",
+        "Undo what a cancelled or failed RUN has left behind; also to try it again.",
+        "Newest first: all that says how it is undone, only STEP, or what came after --back-to.\n"
+        "It is done right here if the run was started with `pullcord run`, or by a process that\n"
+        "knows its agent; --detach only records it.",
+        ("pullcord undo 7f3a", "pullcord undo 7f3a draft-1f2e", "pullcord undo 7f3a --back-to a-1"),
     ),
     "settle": Verb(
         "control",
@@ -169,6 +204,8 @@ def _describe(parser: argparse.ArgumentParser, name: str) -> None:
     elif name == "ps":
         add("--all", action="store_true", help="also those that have ended")
         add("--limit", type=int, default=50)
+    elif name in ("approvals", "attention"):
+        add("run", metavar="RUN", nargs="?")
     elif name not in ("doctor", "tour"):
         add("run", metavar="RUN")
     if name == "show":
@@ -177,9 +214,16 @@ def _describe(parser: argparse.ArgumentParser, name: str) -> None:
         add("--after", default="0", help="the place to go on from")
     if name in ("resume", "redirect"):
         add("instruction", metavar="INSTRUCTION", nargs="?" if name == "resume" else None)
-    if name == "answer":
+    if name in ("answer", "approve", "deny"):
         add("question", metavar="QUESTION")
+    if name == "answer":
         add("value", metavar="VALUE")
+    if name == "approve":
+        add("--args", help="other arguments to be asked about, as JSON")
+    if name == "undo":
+        add("step", metavar="STEP", nargs="?", default="")
+    if name in ("cancel", "undo"):
+        add("--back-to", default="", metavar="STEP", help="keep this step and what came before it")
     if name == "settle":
         add("item", metavar="ITEM")
     if name == "fork":
@@ -187,19 +231,20 @@ def _describe(parser: argparse.ArgumentParser, name: str) -> None:
         add("--instruction", help="something new to know")
     if name == "continue":
         add("input", metavar="INPUT", nargs="?")
-    if name in ("resume", "fork", "continue"):
+    if name in ("resume", "fork", "continue", "undo"):
         add("--detach", action="store_true", help="only record it, drive nothing here")
     if name in ("pause", "cancel"):
         add("--now", action="store_true", help="do not wait for what is under way")
         add("--wait", action="store_true", help="return when it is in effect")
         add("--timeout-s", type=float, help="with --wait: give up after this long")
     if name == "cancel":
+        add("--no-undo", action="store_true", help="leave what was done as it is")
         add("--discard-partial", action="store_true", help="keep partial text out of the thread")
         add("--quarantine", action="store_true", help="keep all of it only as evidence")
-    if VERBS[name].module == "control":
+    if VERBS[name].module == "control" or name == "undo":
         add("--reason", default="", help="shown to whoever looks at the run later")
         add("--key", help="the same key gets the same answer, however often it is sent")
-    if VERBS[name].module == "control" or name in ("run", "fork", "continue"):
+    if VERBS[name].module == "control" or name in ("run", "fork", "continue", "undo"):
         add("--by", default=None, help="who asks (default: you)")
     if name == "tour":
         add("--pace", type=float, default=1.0, help="0.1 plays it ten times as fast")

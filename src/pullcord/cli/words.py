@@ -6,6 +6,8 @@ import sys
 from collections.abc import Iterator
 from typing import Final
 
+import msgspec
+
 from pullcord.core.receipts import Receipt
 from pullcord.core.run import Run, Times
 from pullcord.core.states import OFFERED, TABLE, RunState
@@ -35,6 +37,13 @@ _STEP_SIGN: Final = {
     "failed": "✕",
     "interrupted": "■",
     "in_doubt": "?",
+}
+_UNDO: Final = {
+    "": "",
+    "wanted": " · to be undone",
+    "started": " · being undone",
+    "undone": " · undone",
+    "failed": " · could not be undone",
 }
 _CONTROL: Final = re.compile(
     r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2066-\u2069]"
@@ -96,6 +105,18 @@ def offers(run: Run, *, is_alone: bool = False) -> list[str]:
     return [words.get(verb, f"pullcord {verb} {run.id}") for verb in shown]
 
 
+def call(tool: str, args: object) -> str:
+    """A call as it will be made, on one line: the true call, not what is said about it."""
+    if not isinstance(args, dict):
+        return f"{line(tool, 60)}({line(_json(args), 400)})"
+    given = ", ".join(f"{name}={_json(value)}" for name, value in args.items())  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+    return f"{line(tool, 60)}({line(given, 400)})"
+
+
+def _json(value: object) -> str:
+    return msgspec.json.encode(value).decode()
+
+
 def diff(before: str, after: str) -> str:
     """What a redirect has changed."""
     return (
@@ -120,6 +141,8 @@ def step_lines(run: Run) -> Iterator[str]:
         note = f" · attempt {known.attempt}" if known.attempt > 1 else ""
         note += f" · {known.settled} (a person's word)" if known.settled else ""
         note += " · it did happen, later" if known.late_seq else ""
+        note += " · in a thread: it cannot be stopped" if known.run_in == "thread" else ""
+        note += _UNDO[known.undo]
         yield f"  {seq:>4} {_STEP_SIGN[known.status]} {line(known.name, 60)}{note}"
 
 

@@ -25,6 +25,7 @@ from pullcord.core.fold import evolve
 from pullcord.core.receipts import Receipt, receipt
 from pullcord.core.run import Run
 from pullcord.core.states import TERMINAL, RunState
+from pullcord.core.undo import to_undo
 from pullcord.core.values import dump
 from pullcord.core.withhold import withheld
 from pullcord.errors import NotReached
@@ -178,8 +179,15 @@ class RunHandle:
         raise NotReached(self.id, wanted=" or ".join(states), state=run.state)
 
     async def receipt(self) -> Receipt:
-        """Wait until a stop is in effect, or the run has ended, and return what it left behind."""
+        """Wait until a stop is in effect, or the run has ended, and whatever of it was to be undone
+        is; return what it left behind."""
         run = await self.reached(*_AT_REST)
+        if run.ended and to_undo(run):
+            async with aclosing(self._journal.subscribe(self.id, after=Cursor(run.seq))) as stream:
+                while to_undo(run):
+                    _, item = await anext(stream)
+                    if isinstance(item, Record):
+                        evolve(run, item)
         records = await self._journal.read(self.id)
         cut = {e.event.part: e.event.text for e in records if isinstance(e.event, TextEnded)}
         return receipt(run, cut)

@@ -374,8 +374,8 @@ class Runtime:
             if run_id in self._left_alone or (run := await self._loaded(run_id)) is None:
                 continue
             if run.ended:  # what it has left behind is to be undone
-                if run_id not in self._drivers and await self._claim(run_id):
-                    self._work.set()
+                if run_id not in self._drivers and self._only in (None, run_id):
+                    await self._claim(run_id)
                 continue
             for name in run.open_questions():
                 if 0 < run.questions[name].due_ms <= now:
