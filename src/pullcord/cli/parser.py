@@ -79,11 +79,11 @@ VERBS: Final[dict[str, Verb]] = {
     "cancel": Verb(
         "control",
         "Stop RUN for good and keep what it has done.",
-        "From the record of the request on nothing starts, ever. What is under way is stopped, with\n"
-        "all that it has started. What says how it is undone is undone, newest first (--no-undo:\n"
-        "nothing is; --back-to STEP: only what came after it). Finished work and partial text stay\n"
-        "in the thread. With --wait, prints the receipt when the cancel is in effect. A second\n"
-        "cancel with --now does not wait for the polite way.",
+        "From the record of the request on nothing starts, ever. What is under way is stopped,\n"
+        "with all that it has started. What says how it is undone is undone, newest first\n"
+        "(--no-undo: nothing is; --back-to STEP: only what came after it). Finished work and\n"
+        "partial text stay in the thread. With --wait, prints the receipt when the cancel is in\n"
+        "effect. A second cancel with --now does not wait for the polite way.",
         ('pullcord cancel 7f3a --reason "too expensive" --wait',),
     ),
     "answer": Verb(

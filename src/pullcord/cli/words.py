@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from pullcord.core.receipts import Receipt
+from pullcord.core.receipts import Receipt, StepLine
 from pullcord.core.run import Run, Times
 from pullcord.core.states import OFFERED, TABLE, RunState
 
@@ -45,6 +45,15 @@ _UNDO: Final = {
     "undone": " · undone",
     "failed": " · could not be undone",
 }
+_HEADINGS: Final = (
+    "done",
+    "undone",
+    "could_not_undo",
+    "in_doubt",
+    "failed",
+    "interrupted",
+    "under_way",
+)
 _CONTROL: Final = re.compile(
     r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2066-\u2069]"
 )
@@ -146,23 +155,29 @@ def step_lines(run: Run) -> Iterator[str]:
         yield f"  {seq:>4} {_STEP_SIGN[known.status]} {line(known.name, 60)}{note}"
 
 
+def _step_name(step: StepLine) -> str:
+    """Its name; with its id, where somebody may want to do something about it."""
+    is_open = step.heading in ("could_not_undo", "in_doubt")
+    return line(step.name, 60) + (f" ({step.step})" if is_open else "")
+
+
 def receipt_lines(made: Receipt) -> Iterator[str]:
     who = f" by {plain(made.by)}" if made.by else ""
     reason = f" · “{line(made.reason)}”" if made.reason else ""
     yield f"{state(made.state)}{who}{reason}"
     if made.error:
         yield f"  {'error':<15}{line(made.error, 1000)}"
-    for heading in ("done", "undone", "could_not_undo", "in_doubt", "failed", "interrupted"):
-        names: tuple[str, ...] = getattr(made, heading)
-        if names or heading == "done":
-            said = ", ".join(line(name, 60) for name in names) or "nothing"
+    for heading in _HEADINGS:
+        steps = [step for step in made.steps if step.heading == heading]
+        if steps or heading == "done":
+            said = ", ".join(_step_name(step) for step in steps) or "nothing"
             yield f"  {heading.replace('_', ' '):<15}{said}"
     if made.not_attempted:
         yield f"  {'not attempted':<15}{', '.join(line(name, 60) for name in made.not_attempted)}"
     for text in made.partial_text:
         yield f"  {'partial text':<15}“{line(text, 70)}”"
     for text in made.attention:
-        yield f"  {'look at':<15}{line(text)}"
+        yield f"  {'look at':<15}{line(text, 300)}"
     for child in made.detached:
         yield f"  {'lives on':<15}{child} (detached)"
     yield f"  {'time':<15}{times(made.times)}"

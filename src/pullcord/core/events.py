@@ -201,6 +201,7 @@ class StepInterrupted(_Event, frozen=True, kw_only=True, tag="step_interrupted")
     rung: Rung = ""
     began: bool = True  # False: it was stopped before anything of it had begun
     redirected: bool = False  # it was a redirect that stopped it
+    ladder_ms: dict[str, float] = {}  # of a process: each rung, and when it was reached
 
 
 class StepInDoubt(_Event, frozen=True, kw_only=True, tag="step_in_doubt"):

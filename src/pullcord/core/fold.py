@@ -277,6 +277,7 @@ def _decided(status: StepStatus) -> Callable[[Run, Any, Record], None]:
             late_seq=record.seq if failed == "yes" else known.late_seq,
             maybe=known.maybe or failed == "maybe",
             began=not isinstance(event, StepInterrupted) or event.began,
+            rung=event.rung if isinstance(event, StepInterrupted) else "",
         )
 
     return decide_step

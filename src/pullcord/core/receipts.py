@@ -4,16 +4,29 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
-from pullcord.core.events import Rung
+from pullcord.core.events import Effect, Rung
 from pullcord.core.run import Cost, Run, Step, Times
 from pullcord.core.states import RunState
+
+
+class StepLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One step of a receipt: what became of it, and what could be done about that."""
+
+    step: str
+    name: str
+    heading: str
+    tool: str = ""
+    effect: Effect = "once"
+    undoable: bool = False
+    rung: Rung = ""  # that was needed to stop it
 
 
 class Receipt(msgspec.Struct, frozen=True, kw_only=True):
     """What a run left behind, by step name in the order the steps began. Derived; never stored.
 
     Every step that began is in exactly one of `done`, `undone`, `could_not_undo`, `in_doubt`,
-    `failed` and `interrupted`. `not_attempted` are calls that were not allowed or were stopped
+    `failed`, `interrupted` and, as long as the run has not ended, `under_way`; `steps` has them
+    all, with their ids. `not_attempted` are calls that were not allowed or were stopped
     before they began, the items of a plan that never began, and instructions never delivered.
     """
 
@@ -25,9 +38,11 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True):
     in_doubt: tuple[str, ...]
     failed: tuple[str, ...]
     interrupted: tuple[str, ...]
+    under_way: tuple[str, ...]  # a tool that is frozen, say
     not_attempted: tuple[str, ...]
     partial_text: tuple[str, ...]  # the parts that were cut
     attention: tuple[str, ...]
+    steps: tuple[StepLine, ...]
     error: str  # of a failed run
     detached: tuple[str, ...]  # children that do not share its fate and may live on
     cost: Cost
@@ -48,12 +63,10 @@ def receipt(run: Run, texts: Mapping[str, str] | None = None) -> Receipt:
     """
     is_hidden = run.cancel is not None and run.cancel.quarantine
     said = {} if is_hidden else texts or {}
-    sorted_steps: dict[str, list[str]] = {}
-    for step in run.steps.values():
-        sorted_steps.setdefault(_heading(step), []).append(step.name)
+    steps = tuple(_line(name, step, ended=run.ended) for name, step in run.steps.items())
 
     def under(heading: str) -> tuple[str, ...]:
-        return tuple(sorted_steps.get(heading, ()))
+        return tuple(step.name for step in steps if step.heading == heading)
 
     stop = run.cancel or run.pause
     return Receipt(
@@ -65,9 +78,11 @@ def receipt(run: Run, texts: Mapping[str, str] | None = None) -> Receipt:
         in_doubt=under("in_doubt"),
         failed=under("failed"),
         interrupted=under("interrupted"),
+        under_way=under("under_way"),
         not_attempted=() if is_hidden else (*under("not_attempted"), *_not_attempted(run)),
         partial_text=tuple(said.get(p, p) for p, complete in run.texts.items() if not complete),
         attention=tuple(run.attention if is_hidden else run.attention.values()),
+        steps=steps,
         error="" if is_hidden else run.error,
         detached=tuple(n for n, child in run.children.items() if child.detached),
         cost=run.cost,
@@ -90,6 +105,19 @@ def _not_attempted(run: Run) -> Iterator[str]:
     for told in run.instructions.values():
         if told.status in ("queued", "returned") and not told.item:
             yield told.text
+
+
+def _line(name: str, step: Step, *, ended: bool) -> StepLine:
+    is_open = step.status == "started" and not step.late_seq and not ended
+    return StepLine(
+        step=name,
+        name=step.name,
+        heading="under_way" if is_open else _heading(step),
+        tool=step.tool,
+        effect=step.effect,
+        undoable=step.undoable,
+        rung=step.rung,
+    )
 
 
 def _heading(step: Step) -> str:

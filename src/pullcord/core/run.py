@@ -35,6 +35,7 @@ class Step(msgspec.Struct, frozen=True, omit_defaults=True):
     tool: str = ""
     run_in: RunIn = ""
     where: str = ""
+    rung: Rung = ""  # that was needed to stop it
 
 
 class Instruction(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -306,6 +306,7 @@ class Flight:
             rung=self.rung,
             began=began,
             redirected=self.is_redirected,
+            ladder_ms=ended.ladder_ms if ended else {},
         )
 
     async def _let_go(self, inner: asyncio.Task[Any]) -> list[Event] | None:

@@ -20,7 +20,6 @@ from typing import Any, Final
 import msgspec
 
 from pullcord.core.events import Rung
-from pullcord.errors import PullcordError
 from pullcord.warden.fences import clear_cgroup
 from pullcord.warden.wire import Channel, Message, pair
 
@@ -46,7 +45,7 @@ class Ended(msgspec.Struct, kw_only=True):
     answer: bytes = b""  # what it wrote to its result pipe
 
 
-class NotStarted(PullcordError):
+class NotStarted(Exception):
     """The warden started nothing."""
 
 

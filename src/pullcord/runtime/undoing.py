@@ -149,7 +149,7 @@ class Undoing:
             f"Try again: pullcord undo {run.id} {step}"
         )
         item = AttentionRaised(item=undo_item(step), kind="undo_failed", text=text)
-        await self._driver.record(together(UndoFailed(step=step, error=error), item))
+        await self._driver.record(together(item, UndoFailed(step=step, error=error)))
 
     async def _call(self, step: str, known: Step) -> Call:
         """The call as it was recorded, with its result, or with the arguments alone."""
