@@ -4,8 +4,11 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
+import msgspec
 import pytest
 
+from pullcord.core import decide, undo
+from pullcord.core.commands import Deny
 from pullcord.core.events import ChildBorn, Event, StepStarted
 from pullcord.core.run import Run
 from pullcord.core.states import RunState
@@ -18,6 +21,7 @@ from pullcord.runtime.flight import Flight
 from pullcord.runtime.memory import Memory
 from pullcord.runtime.ownership import Ownership
 from pullcord.runtime.runtime import Runtime
+from pullcord.runtime.undoing import Undoing
 
 Plant = Callable[[pytest.MonkeyPatch], None]
 
@@ -150,6 +154,34 @@ def spawns_after_the_cancel(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Driver, "begin", begin)
 
 
+def forgets_an_effect_that_came_too_late(patch: pytest.MonkeyPatch) -> None:
+    def only_what_finished(known: Any) -> bool:
+        return known.status == "finished"
+
+    patch.setattr(undo, "may_have_happened", only_what_finished)
+
+
+def gives_an_undo_up_when_it_is_hurried(patch: pytest.MonkeyPatch) -> None:
+    def hurry(self: Undoing) -> None:
+        if self._attempt:  # pyright: ignore[reportPrivateUsage]
+            self._attempt.cancel()  # pyright: ignore[reportPrivateUsage]
+
+    patch.setattr(Undoing, "hurry", hurry)
+
+
+def takes_any_answer_for_a_yes(patch: pytest.MonkeyPatch) -> None:
+    honest = decide._judge  # pyright: ignore[reportPrivateUsage]
+
+    def judge(run: Run, command: Any, now_ms: int) -> Any:
+        decision = honest(run, command, now_ms)
+        if not isinstance(command, Deny):
+            return decision
+        said = [msgspec.structs.replace(e, verdict="approved") for e in decision.events]
+        return msgspec.structs.replace(decision, events=tuple(said))
+
+    patch.setattr(decide, "_judge", judge)
+
+
 PLANTED_IN_RUNS: Final[tuple[Plant, ...]] = (
     starts_a_step_before_its_intent_is_durable,
     forgets_what_is_finished,
@@ -163,4 +195,7 @@ PLANTED_IN_RUNS: Final[tuple[Plant, ...]] = (
     takes_a_refusal_for_a_loss,
     catches_up_without_a_turn,
     spawns_after_the_cancel,
+    forgets_an_effect_that_came_too_late,
+    gives_an_undo_up_when_it_is_hurried,
+    takes_any_answer_for_a_yes,
 )

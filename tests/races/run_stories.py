@@ -116,6 +116,56 @@ async def an_owner_dies_and_another_takes_over(town: Town) -> None:
     await other.see_through()
 
 
+async def an_owner_dies_in_the_middle_of_a_step(town: Town) -> None:
+    owner = await town.process()
+    await owner.start("toils")
+    await town.together(_death_of(owner))
+    await _at_last(town)
+
+
+async def a_cancel_takes_drafts_back(town: Town) -> None:
+    owner = await town.process()
+    run = await owner.start("drafts")
+    await town.together(run.cancel(by="ana"), run.cancel(by="bo", now=True), run.pause(by="cy"))
+    await run.reached(*TERMINAL)
+
+
+async def a_shutdown_while_drafts_are_taken_back(town: Town) -> None:
+    owner = await town.process(shutdown_grace_s=1.0)
+    run = await owner.start("drafts")
+    await town.together(run.cancel(by="ana"), owner.leave())
+    await _at_last(town)
+
+
+async def an_owner_dies_while_drafts_are_taken_back(town: Town) -> None:
+    owner = await town.process()
+    run = await owner.start("drafts")
+
+    async def cancel_and_die() -> None:
+        await run.cancel(by="ana")
+        await town.together(_death_of(owner))
+
+    await town.together(cancel_and_die())
+    await _at_last(town)
+
+
+async def two_approvals_and_a_cancel(town: Town) -> None:
+    owner, other = await town.process(park_after_s=0.0), await town.process()
+    run = await owner.start("pays")
+
+    async def say(yes: bool, process: Process) -> None:
+        handle = await process.runtime.get("r1")
+        for name in (await handle.look()).open_questions():
+            await (handle.approve(name, by="ana") if yes else handle.deny(name, by="bo"))
+
+    await town.together(say(True, owner), say(False, other), _maybe(town, run.cancel))
+    await other.see_through()
+
+
+async def _death_of(process: Process) -> None:
+    process.die()
+
+
 async def an_owner_dies_with_children(town: Town) -> None:
     owner = await town.process()
     await owner.start("family")
@@ -188,6 +238,11 @@ RUN_STORIES: Final[tuple[Story, ...]] = (
     a_shutdown_while_it_asks,
     an_owner_dies_and_another_takes_over,
     an_owner_dies_with_children,
+    an_owner_dies_in_the_middle_of_a_step,
+    a_cancel_takes_drafts_back,
+    a_shutdown_while_drafts_are_taken_back,
+    an_owner_dies_while_drafts_are_taken_back,
+    two_approvals_and_a_cancel,
     two_runtimes_and_many_resumes,
     text_is_paused_and_cancelled,
     a_fork_of_a_living_run,

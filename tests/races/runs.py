@@ -11,21 +11,26 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
-from pullcord import Context, Habits, RunHandle, RunState
+from pullcord import Call, Context, Habits, NotDone, RunHandle, RunState
 from pullcord.core.events import (
+    Answered,
     Cancelled,
     CancelRequested,
     ChildEnded,
     Completed,
     Record,
     StepFinished,
+    StepInDoubt,
+    StepInterrupted,
     StepStarted,
+    StepUndone,
 )
 from pullcord.core.states import LIVING
 from pullcord.journal.clock import BootTime
 from pullcord.journal.journal import Journal
 from pullcord.journal.memory import MemoryStore
 from pullcord.runtime.runtime import Runtime
+from pullcord.runtime.tools import Policy, Tool
 from pullcord.testing.schedules import ScheduleLoop, SteppedHands
 from tests.races.laws import journals_of, record_laws
 from tests.races.world import Dead, MortalHands
@@ -81,6 +86,7 @@ class Town:
     loop: ScheduleLoop
     store: MemoryStore = field(default_factory=MemoryStore)
     effects: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])  # run, step
+    undone: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])  # run, step
     errors: list[str] = field(default_factory=list[str])
     _listeners: list[Callable[[frozenset[str]], None]] = field(
         default_factory=list[Callable[[frozenset[str]], None]]
@@ -140,6 +146,7 @@ class Town:
             found.append("nobody died, and yet somebody had to wait for a lease to lapse")
         for run_id, records in journals.items():
             found += [f"{run_id}: {broken}" for broken in _judged(records)]
+            found += [f"{run_id}: {broken}" for broken in self._taken_back(run_id, records)]
             intents = [r.event for r in records if isinstance(r.event, StepStarted)]
             begun = Counter(event.name for event in intents)
             done = Counter(step for run, step in self.effects if run == run_id)
@@ -157,9 +164,37 @@ class Town:
                     found.append(f"{run_id}: {step} is called finished, and was not done")
         return found
 
+    def _taken_back(self, run_id: str, records: list[Record]) -> Iterator[str]:
+        """A cancelled run's drafts are gone, the newest first; nothing else is undone."""
+        events = [record.event for record in records]
+        done = [step for run, step in self.effects if run == run_id and step.startswith("draft")]
+        undone = [step for run, step in self.undone if run == run_id]
+        if not any(isinstance(event, Cancelled) for event in events):
+            if undone:
+                yield f"{undone} were undone, and it was not cancelled"
+            return
+        nobody_died = not any(process.hands.is_dead for process in self._open)
+        for step in done:
+            if step not in undone:
+                yield f"{step} was done, and not undone"
+            if nobody_died and undone.count(step) > 1:
+                yield f"{step} was undone {undone.count(step)} times"
+        recorded = [event.step for event in events if isinstance(event, StepUndone)]
+        decided = [
+            event.step
+            for event in events
+            if isinstance(event, StepFinished | StepInterrupted | StepInDoubt)
+        ]
+        if recorded != [step for step in reversed(decided) if step in recorded]:
+            yield f"undone in the order {recorded}, decided in the order {decided}"
+
 
 def _judged(records: list[Record]) -> Iterator[str]:
     events = [record.event for record in records]
+    denied = {e.question for e in events if isinstance(e, Answered) and e.by == "bo"}
+    for event in events:
+        if isinstance(event, StepStarted) and event.approval in denied:
+            yield f"{event.name} was begun, and bo had said no"
     if not any(isinstance(event, Completed | Cancelled) for event in events):
         yield f"it never came to an end, or to a wrong one: {events[-1]}"
     asked = next((n for n, e in enumerate(events) if isinstance(e, CancelRequested)), len(events))
@@ -208,6 +243,9 @@ class Process:
             await run.resume(by="patient")
         for name in now.open_questions():
             if now.questions[name].kind != "timer":
+                if now.questions[name].kind == "approval":
+                    await run.approve(name, by="patient")
+                    continue
                 await run.answer(
                     name, "skip" if name.startswith(("doubt", "changed")) else "yes", by="patient"
                 )
@@ -229,6 +267,9 @@ class Agents:
             "family": self.family,
             "child": self.child,
             "sleeps": self.sleeps,
+            "toils": self.toils,
+            "drafts": self.drafts,
+            "pays": self.pays,
         }
 
     async def do(self, run_id: str, step: str) -> str:
@@ -242,6 +283,50 @@ class Agents:
 
     def step(self, ctx: Context, name: str, effect: Any = "once") -> Any:
         return ctx.step(name, self.do, ctx.run_id, name, effect=effect)
+
+    async def toil(self, run_id: str, step: str) -> str:
+        """An effect that is there long before it can be told."""
+        await self.do(run_id, step)
+        for _ in range(6):
+            await self._town.loop.elsewhere()
+        return step
+
+    async def toils(self, ctx: Context) -> None:
+        await ctx.step("once-a", self.toil, ctx.run_id, "once-a")
+
+    async def discard(self, call: Call) -> None:
+        await self._town.loop.elsewhere()
+        if self._hands.is_dead:
+            raise Dead
+        self._town.undone.append((call.args["run_id"], call.args["step"]))
+        await self._town.loop.elsewhere()
+        if self._hands.is_dead:
+            raise Dead
+
+    def draft(self, ctx: Context, name: str) -> Any:
+        made = Tool(self.do, Policy(undo=self.discard), name=name)
+        return ctx.tool(made, ctx.run_id, name)
+
+    async def drafts(self, ctx: Context) -> None:
+        await self.draft(ctx, "draft-a")
+        await asyncio.gather(
+            self.draft(ctx.branch("x"), "draft-x"), self.draft(ctx.branch("y"), "draft-y")
+        )
+        await self.step(ctx, "once-z")
+
+    async def pays(self, ctx: Context) -> str:
+        pay = Tool(self.do, Policy(approve="always"), name="once-pay")
+        later = Tool(self.do, Policy(approve="always", deferred=True), name="once-later")
+        queued = await ctx.tool(later, ctx.run_id, "once-later")
+        try:
+            await ctx.tool(pay, ctx.run_id, "once-pay")
+        except NotDone as refused:
+            await self.step(ctx, "safe-b", "idempotent")
+            return refused.outcome
+        try:
+            return await queued.result()
+        except NotDone as refused:
+            return refused.outcome
 
     async def two(self, ctx: Context) -> str:
         await self.step(ctx, "once-a")

@@ -8,7 +8,6 @@ from collections.abc import (
     AsyncIterator,
     Awaitable,
     Callable,
-    Coroutine,
     Iterable,
 )
 from typing import Any, Final
@@ -44,7 +43,7 @@ from pullcord.runtime.history import Turn, history
 from pullcord.runtime.identity import Identity, Scope, short_id
 from pullcord.runtime.outcome import outcome
 from pullcord.runtime.questions import answered, ask
-from pullcord.runtime.steps import carry_out, plain_step
+from pullcord.runtime.steps import Wish, carry_out, plain_step
 from pullcord.runtime.tools import Retry, Tool, as_tool, policy_of
 
 _COALESCE_CHARS: Final = 4096
@@ -170,8 +169,10 @@ class Context:
     ) -> Awaitable[Any]:
         identity = self._scope.step(tool.name, [args], key)
         call = ToolCall(self._driver, tool, identity, args, deps=self.deps)
-        work = _shaped(tool, carry_out(self._driver, call.wish()))
-        return _queued(self._driver, work) if tool.policy.deferred else work
+        wish = call.wish()
+        if tool.policy.deferred:
+            return _queued(self._driver, tool, wish)
+        return _called(self._driver, tool, wish)
 
     def branch(self, name: str) -> "Context":
         """Return a context of its own for something that is done concurrently with its like."""
@@ -375,13 +376,13 @@ class Queued:
         return await asyncio.shield(self._task)
 
 
-async def _queued(driver: Driver, work: Coroutine[Any, Any, Any]) -> Queued:
-    return Queued(driver.aside(work))
+async def _queued(driver: Driver, tool: Tool[..., Any], wish: Wish) -> Queued:
+    return Queued(driver.aside(_called(driver, tool, wish)))
 
 
-async def _shaped(tool: Tool[..., Any], work: Awaitable[Any]) -> Any:
+async def _called(driver: Driver, tool: Tool[..., Any], wish: Wish) -> Any:
     """What a command left is a value of its own, in this life and in later ones."""
-    result = await work
+    result = await carry_out(driver, wish)
     if tool.policy.command and result is not None:
         return msgspec.convert(result, CommandResult)
     return result
