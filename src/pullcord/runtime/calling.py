@@ -63,7 +63,7 @@ class ToolCall:
         self._deps = deps
         self._run_in: RunIn = place_of(tool)
         self._key = f"{driver.run.id}-{identity.id}"
-        driver.tools[tool.name] = tool
+        driver.tools[identity.id] = tool
 
     def wish(self) -> Wish:
         policy = self._tool.policy

@@ -32,7 +32,7 @@ class Doors:
         self.mine = Ownership(site.journal, claim)
         self.gate = Gate(self.news)
         self.defers: dict[str, Callable[[], Awaitable[object]]] = {}
-        self.tools: dict[str, Tool[..., Any]] = {}  # those that the agent has called in this life
+        self.tools: dict[str, Tool[..., Any]] = {}  # by step: those called in this life
         self.is_only_unwinding = False  # entered only to find out how to release what it holds
         self._flights: set[Flight] = set()
         self._waiting = 0  # doors that wait for an answer, a child, a timer

@@ -119,7 +119,7 @@ class Driver(Doors):
 
     def _is_known(self, step: str) -> bool:
         """Whether it can be undone without the agent's help."""
-        return policy_for(self.run.steps[step], self.tools, self.site.policies) is not None
+        return policy_for(step, self.run.steps[step], self.tools, self.site.policies) is not None
 
     async def _fail(self, error: PullcordError) -> None:
         """Something that should be impossible: end the run, or whoever takes it meets the same."""

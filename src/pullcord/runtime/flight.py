@@ -24,6 +24,8 @@ from pullcord.core.events import (
     StepInterrupted,
 )
 from pullcord.core.judging import in_doubt
+from pullcord.core.run import Run
+from pullcord.core.undo import undo_item
 from pullcord.core.values import dump
 from pullcord.errors import Fenced, InvalidInput, JournalClosed
 from pullcord.journal.clock import Clock
@@ -323,11 +325,23 @@ class Flight:
             text = f"Step {self.name!r} could not be stopped and may still be going on: {what}."
         return AttentionRaised(item=self.step, kind="not_stoppable", text=text)
 
+    def _too_late_to_be_undone(self, run: Run) -> list[Event]:
+        """Its run has ended: what it has done all the same is for a person to have undone."""
+        known = run.steps[self.step]
+        if not run.ended or not known.late_seq or not known.undoable:
+            return []
+        text = (
+            f"Step {self.name!r} did happen, after its run had ended. "
+            f"Undo it: pullcord undo {run.id} {self.step}"
+        )
+        return [AttentionRaised(item=undo_item(self.step), kind="undo_failed", text=text)]
+
     async def _late(self, inner: asyncio.Task[Any]) -> None:
         try:
             if not inner.cancelled():
                 self._is_timed_out = False
                 await self._record(self._outcome(inner))
+                await self._record(self._too_late_to_be_undone)
         except Exception:
             pass  # the run is another's by now, or the journal closed: nobody is left to be told
 

@@ -74,7 +74,7 @@ class Runtime:
         self.habits = habits or Habits()
         self.policies: Policies = {n: policy_of(given) for n, given in (tools or {}).items()}
         self.processes = Processes(fence=self.habits.fence, flag=flag)
-        self.control = ControlThread(journal)
+        self._control: ControlThread | None = None
         self._notify = notify
         self.owner = new_owner()
         self.agents: dict[str, Agent] = {
@@ -119,7 +119,8 @@ class Runtime:
             alarm.off()
         if self._stop_watching:
             self._stop_watching()
-        self.control.close()
+        if self._control:
+            self._control.close()
         await self.processes.aclose()
         await self.journal.aclose()
 
@@ -268,6 +269,12 @@ class Runtime:
             self._timer_due_ms = due_ms
             self._timer.set(max(due_ms - self.clock.wall_ms(), 0) / 1000)
 
+    @property
+    def control(self) -> ControlThread:
+        """What reaches process tools while this event loop is blocked. There when it is needed."""
+        self._control = self._control or ControlThread(self.journal)
+        return self._control
+
     def notify(self, notice: Notice) -> None:
         """Tell whoever wanted to be told that something waits for an answer."""
         if self._notify is not None:
@@ -277,7 +284,8 @@ class Runtime:
         try:
             told = notify(notice)
             if inspect.isawaitable(told):
-                await told
+                async with asyncio.timeout(self.habits.release_s):
+                    await told
         except Exception:  # whoever is told badly must not harm the run
             _log.exception("A notification hook failed.")
 

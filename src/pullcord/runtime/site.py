@@ -51,9 +51,10 @@ class Site(Protocol):
     habits: Habits
     owner: str
     processes: Processes
-    control: ControlThread
     policies: Policies
 
+    @property
+    def control(self) -> ControlThread: ...
     @property
     def agents(self) -> Mapping[str, object]: ...
     def set_timer(self, due_ms: int) -> None: ...

@@ -82,7 +82,10 @@ class Policy:
 
     def needs_approval(self, call: Call) -> bool:
         if callable(self.approve):
-            return bool(self.approve(call))
+            try:
+                return bool(self.approve(call))
+            except Exception:
+                return True  # whoever cannot say that it needs none is taken to need one
         return self.approve == "always"
 
     @property

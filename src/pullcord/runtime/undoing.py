@@ -85,7 +85,7 @@ class Undoing:
 
     async def _undo(self, step: str) -> None:
         known = self._driver.run.steps[step]
-        policy = policy_for(known, self._driver.tools, self._driver.site.policies)
+        policy = policy_for(step, known, self._driver.tools, self._driver.site.policies)
         if policy is None or policy.undo is None:
             return await self._give_up(step, "LookupError: nobody here knows how it is undone")
         call = await self._call(step, known)
@@ -190,11 +190,13 @@ class Undoing:
         alarm.off()
 
 
-def policy_for(known: Step, met: Mapping[str, Tool[..., Any]], policies: Policies) -> Policy | None:
+def policy_for(
+    step: str, known: Step, met: Mapping[str, Tool[..., Any]], policies: Policies
+) -> Policy | None:
     """What the step's tool declares: as its agent has called it, as it is configured, or as it is
     found where it was. None: nobody knows."""
-    if known.tool in met:
-        return met[known.tool].policy
+    if step in met:
+        return met[step].policy
     if known.tool in policies:
         return policy_of(policies[known.tool])
     module, _, name = known.where.partition(":")
