@@ -61,7 +61,7 @@ from pullcord.core.run import (
     Stop,
 )
 from pullcord.core.states import TABLE, TERMINAL, RunState
-from pullcord.core.undo import to_undo, undo_item, would_undo
+from pullcord.core.undo import may_have_happened, to_undo, undo_item, would_undo
 from pullcord.errors import ImpossibleEvent
 
 
@@ -253,7 +253,7 @@ def _step_started(run: Run, event: StepStarted, record: Record) -> None:
         event.attempt,
         late_seq=before.late_seq if before else 0,  # what an earlier attempt did is not forgotten
         undo=before.undo if before else "",
-        maybe=before.maybe if before else False,
+        maybe=before is not None and (before.maybe or may_have_happened(before)),
         tool=event.tool,
         run_in=event.run_in,
         where=event.where,

@@ -66,6 +66,7 @@ class Driver(Doors):
         self._park = Alarm(site.alarms, self._give_up_memory)
         self._leave_by = Alarm(site.alarms, self._cut_now)
         self._wants_to_block = False
+        self._is_for_undo = False  # the run has ended, and was taken up once more
 
     @property
     def lets_steps_finish(self) -> bool:
@@ -107,7 +108,8 @@ class Driver(Doors):
 
     def _begin(self) -> None:
         """Enter the agent; not where there is nothing for it to do."""
-        is_cancelling = self.run.state is _S.CANCELLING
+        is_cancelling = self.run.state is _S.CANCELLING or self.run.ended
+        self._is_for_undo = self.run.ended
         if is_cancelling:
             self.gate.close()  # it gets as far as it was, to say again how to release what it holds
         only_it_knows = bool(self.run.defers) or not all(map(self._is_known, to_undo(self.run)))
@@ -153,7 +155,16 @@ class Driver(Doors):
             case _S.CANCELLING:
                 await self._cancelling()
             case _S.CANCELLED | _S.COMPLETED | _S.FAILED:
-                self._is_over = self._undone(hurry=False)
+                await self._after_the_end()
+
+    async def _after_the_end(self) -> None:
+        """Ended; or taken up once more, because something was left to be undone."""
+        if self._is_for_undo and self._landed() and not self._unwound():
+            return
+        if self._undone(hurry=False) or self._is_over:
+            if self._is_for_undo:
+                await self._try(lambda: self.site.journal.release(self.mine.lease))
+            self._is_over = True
 
     def _wake_waiters(self) -> None:
         self._moved.set_result(None)
