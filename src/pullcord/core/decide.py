@@ -339,14 +339,14 @@ def _chosen(value: Json) -> tuple[Choice, Json] | None:
 
 def _undo(run: Run, command: Undo) -> Decision:
     """Have what an ended run has left behind undone."""
-    if run.state is RunState.CANCELLING:
-        return Decision("already", seq=run.cancel.seq if run.cancel else run.state_seq)
+    if run.state is RunState.CANCELLING and run.cancel and run.cancel.undo:
+        return Decision("already", seq=run.cancel.seq)
     if "undo_requested" not in TABLE[run.state].on:
-        how = (
-            "Its effects are no longer provisional."
-            if run.ended
-            else (f"Cancel it, and it is undone: pullcord cancel {run.id}")
-        )
+        how = f"Cancel it, and it is undone: pullcord cancel {run.id}"
+        if run.state is RunState.CANCELLING:
+            how = f"When it has ended, undo it: pullcord undo {run.id}"
+        elif run.ended:
+            how = "Its effects are no longer provisional."
         return Decision(
             "rejected",
             seq=run.state_seq,

@@ -127,6 +127,8 @@ def _created(run: Run, event: Created, record: Record) -> None:
 
 def _count_time(run: Run, event: Event, record: Record, after: RunState) -> None:
     """Put the time since the last change of state where it belongs."""
+    if run.ended:
+        return  # its clock stands still, whatever is still undone
     if type(event) is Claimed and run.state not in (RunState.QUEUED, RunState.WAITING):
         # A takeover: after its last record the owner before was dead, as far as anybody knows.
         run.times = run.times.plus(run.state, run.at_ms - run.since_ms)
@@ -320,6 +322,8 @@ def _doubt_settled(run: Run, event: DoubtSettled, record: Record) -> None:
 
 def _undo_requested(run: Run, event: UndoRequested, _record: Record) -> None:
     for step in would_undo(run, step=event.step, back_to=event.back_to):
+        if run.steps[step].undo in ("wanted", "started"):
+            continue  # it is on its way already
         wanted = msgspec.structs.replace(run.steps[step], undo="wanted", undo_attempt=0)
         run.steps[step] = wanted
         run.attention.pop(undo_item(step), None)

@@ -187,6 +187,8 @@ class Ledger:
         passed = msgspec.structs.replace(command, key=None, seen_seq=None, source="parent")
         if isinstance(passed, Resume):
             passed = msgspec.structs.replace(passed, instruction=None)
+        elif isinstance(passed, Cancel):
+            passed = msgspec.structs.replace(passed, back_to="")  # a step of the parent's
         for child in self._at(tx, self._existing(tx, run_id)).living_children():
             if head := self._head(tx, child):
                 pause = self._at(tx, head).pause
@@ -442,7 +444,7 @@ def is_held(head: Head, now: BootTime) -> bool:
 def _due_ms(run: Run, head: Head, events: Sequence[Event]) -> int:
     """When the next open timer of the run is due; of an ended run, an undo that was asked for."""
     if run.state in TERMINAL:
-        return run.created_at_ms if to_undo(run) else 0
+        return 1 if to_undo(run) else 0  # at once, whatever the clock says
     if run.state is RunState.CANCELLING:
         return 0
     if not any(isinstance(event, QuestionAsked | Answered | QuestionWithdrawn) for event in events):

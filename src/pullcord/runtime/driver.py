@@ -66,6 +66,7 @@ class Driver(Doors):
         self._park = Alarm(site.alarms, self._give_up_memory)
         self._leave_by = Alarm(site.alarms, self._cut_now)
         self._wants_to_block = False
+        self._has_asked_how = False  # the agent was entered once more, to say how to undo
         self._is_for_undo = False  # the run has ended, and was taken up once more
 
     @property
@@ -112,8 +113,7 @@ class Driver(Doors):
         self._is_for_undo = self.run.ended
         if is_cancelling:
             self.gate.close()  # it gets as far as it was, to say again how to release what it holds
-        only_it_knows = bool(self.run.defers) or not all(map(self._is_known, to_undo(self.run)))
-        if self.run.state is _S.RUNNING or (is_cancelling and only_it_knows):
+        if self.run.state is _S.RUNNING or (is_cancelling and self.run.defers):
             self.is_only_unwinding = is_cancelling
             self._entry.begin(self._enter(self), only_to_unwind=is_cancelling)
         else:
@@ -159,12 +159,10 @@ class Driver(Doors):
 
     async def _after_the_end(self) -> None:
         """Ended; or taken up once more, because something was left to be undone."""
-        if self._is_for_undo and self._landed() and not self._unwound():
-            return
-        if self._undone(hurry=False) or self._is_over:
-            if self._is_for_undo:
-                await self._try(lambda: self.site.journal.release(self.mine.lease))
+        if not self._is_for_undo:
             self._is_over = True
+        elif self._unwound() and (self._undone(hurry=False) or self._leaves_undo_to_others()):
+            await self._give_back()
 
     def _wake_waiters(self) -> None:
         self._moved.set_result(None)
@@ -243,16 +241,14 @@ class Driver(Doors):
         if not self._landed() or not self._unwound():
             return None
         await end_texts(self)
-        await self._try(lambda: self.site.journal.release(self.mine.lease))
-        self._is_over = True
+        await self._give_back()
         return None
 
     async def _take_again(self) -> None:
         """Resumed, answered or redirected: whoever holds it in memory goes on before others."""
         if self._is_leaving or self._is_parking:
             if self._landed() and self._unwound():
-                await self._try(lambda: self.site.journal.release(self.mine.lease))
-                self._is_over = True
+                await self._give_back()
             return
         # If it is not to be had, somebody has paused it again, or taken it: the next look tells.
         ttl_s = self.site.habits.lease_s
@@ -272,10 +268,13 @@ class Driver(Doors):
             return
         if self.run.living_children():
             if self._is_leaving and self._may_cut:
-                await self._try(lambda: self.site.journal.release(self.mine.lease))
-                self._is_over = True
+                await self._give_back()
             return
-        if not self._undone(hurry=is_hurried) or not self._released(hurry=is_hurried):
+        if not self._undone(hurry=is_hurried):
+            if self._leaves_undo_to_others():
+                await self._give_back()
+            return
+        if not self._released(hurry=is_hurried):
             return
         await end_texts(self)
         if await self.record(Cancelled(rung=self._highest()), release=True):
@@ -347,16 +346,34 @@ class Driver(Doors):
         """Whether nothing is left to be undone. It is never given up for being in a hurry."""
         if not to_undo(self.run):
             return True
-        if self._undoing is None or self._undoing.is_over:
-            if self._is_leaving:
-                self._is_over = True  # the next owner goes on with it
+        if not self._has_asked_how and not self._undoing and not self._is_leaving:
+            self._has_asked_how = True
+            if not all(map(self._is_known, to_undo(self.run))):
+                self._ask_how()
                 return False
+        if (self._undoing is None or self._undoing.is_over) and not self._is_leaving:
             self._undoing = Undoing(self)
-        if hurry:
+        if self._undoing and hurry:
             self._undoing.hurry()
-        if self._is_leaving:
+        if self._undoing and self._is_leaving:
             self._undoing.leave(now=self._may_cut)
         return False
+
+    def _ask_how(self) -> None:
+        """Enter the agent once more, only to be told how what it did is undone."""
+        grace_s = self.site.habits.stop_grace_s
+        self._entry = Entry(self.run.id, self.gate, self.site.alarms, grace_s, self.news)
+        self.is_only_unwinding = True
+        self._entry.begin(self._enter(self), only_to_unwind=True)
+        self.news()
+
+    def _leaves_undo_to_others(self) -> bool:
+        """The runtime closes, and nothing is being undone here any more."""
+        return self._is_leaving and (self._undoing is None or self._undoing.is_over)
+
+    async def _give_back(self) -> None:
+        await self._try(lambda: self.site.journal.release(self.mine.lease))
+        self._is_over = True
 
     def _released(self, *, hurry: bool) -> bool:
         """Whether nothing is left to be released. What takes too long is named, not waited for."""

@@ -12,6 +12,7 @@ from pullcord.core.events import (
     Record,
     StepFinished,
     StepStarted,
+    StepUndone,
     TextEnded,
 )
 from pullcord.core.fold import replay
@@ -71,7 +72,7 @@ def turn_of(run: Run, records: Sequence[Record]) -> Turn:
     given: Any = None
     result: Any = None
     said: list[Said] = []
-    done: list[tuple[str, Any]] = []
+    done: dict[str, tuple[str, Any]] = {}
     for record in records:
         match record.event:
             case Created() as created:
@@ -79,9 +80,11 @@ def turn_of(run: Run, records: Sequence[Record]) -> Turn:
             case StepStarted() as started:
                 names[started.step] = started.name
             case StepFinished() as finished:
-                done.append((names[finished.step], load(finished.result)))
+                done[finished.step] = names[finished.step], load(finished.result)
             case DoubtSettled(choice="happened") as settled:
-                done.append((names[settled.step], load(settled.result)))
+                done[settled.step] = names[settled.step], load(settled.result)
+            case StepUndone() as undone:
+                done.pop(undone.step, None)
             case TextEnded(step="") as ended:
                 if ended.complete or (keep_partial and ended.text):
                     said.append(Said(ended.text, partial=not ended.complete))
@@ -95,7 +98,7 @@ def turn_of(run: Run, records: Sequence[Record]) -> Turn:
         state=run.state,
         input=given,
         said=tuple(said),
-        done=tuple(done),
+        done=tuple(done.values()),
         result=result,
         error=run.error,
     )

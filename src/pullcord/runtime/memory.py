@@ -30,6 +30,7 @@ from pullcord.core.events import (
     TextEnded,
 )
 from pullcord.core.run import Run, StepStatus
+from pullcord.core.undo import to_undo
 from pullcord.core.values import NULL, Json
 from pullcord.journal.journal import Journal
 
@@ -76,14 +77,18 @@ class Memory:
             memory._take(record.event)
         return memory
 
-    def inherit(self, run_id: str, records: Sequence[Record], *, is_quarantined: bool) -> None:
+    def inherit(self, elder: Run, records: Sequence[Record]) -> None:
         """Remember also what another run had finished. Its approvals are not ours to use, and
         what it had begun and not finished is nobody's to repeat without asking. Of one that has
         been quarantined since, only that its steps began is known here."""
         theirs = Memory.of(records)
-        self.ancestors.append(run_id)
-        if is_quarantined:
+        self.ancestors.append(elder.id)
+        if elder.cancel is not None and elder.cancel.quarantine:
             theirs = theirs._without_contents()
+        for step in [s for s, known in elder.steps.items() if known.undo == "undone"]:
+            theirs.steps.pop(step, None)
+        for step in to_undo(elder):  # it is about to be gone
+            theirs.steps.pop(step, None)
         for step, past in theirs.steps.items():
             if past.status != "failed" and step not in self.steps:
                 past.inherited = True
@@ -194,8 +199,6 @@ async def remember(journal: Journal, run: Run) -> Memory:
     source, at = run.forked_from, run.forked_at
     while source is not None:
         elder = await journal.load(source)
-        is_quarantined = elder.cancel is not None and elder.cancel.quarantine
-        records = await journal.read(source, limit=at)
-        memory.inherit(source, records, is_quarantined=is_quarantined)
+        memory.inherit(elder, await journal.read(source, limit=at))
         source, at = elder.forked_from, elder.forked_at
     return memory

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from pullcord.core.calls import Call, ToolContext, invoke
-from pullcord.runtime.flight import ToolFailed
+from pullcord.runtime.flight import ToolFailed, described
 from pullcord.runtime.output import Output
 from pullcord.runtime.processes import Process, Processes, address_of, encoded
 from pullcord.runtime.tools import wants_context
@@ -19,9 +19,13 @@ async def about(function: Any, call: Call, context: ToolContext) -> Any:
     """Call it in this process: awaited, or in a thread if it is not async."""
     raw = getattr(function, "__pullcord_tool__", function)
     args = (context, call) if wants_context(raw) else (call,)
-    if inspect.iscoroutinefunction(raw):
-        return await raw(*args)
-    return await in_thread(lambda: raw(*args), None, {})
+    try:
+        if inspect.iscoroutinefunction(raw):
+            return await raw(*args)
+        value = await in_thread(lambda: raw(*args), None, {})
+        return await value if inspect.isawaitable(value) else value
+    except (SystemExit, KeyboardInterrupt) as error:  # asyncio would end the whole loop
+        raise ToolFailed(described(error)) from None
 
 
 async def about_in_process(

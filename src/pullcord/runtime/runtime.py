@@ -40,7 +40,7 @@ from pullcord.runtime.driver import Driver
 from pullcord.runtime.handle import RunHandle
 from pullcord.runtime.processes import Processes
 from pullcord.runtime.site import Habits, Notice
-from pullcord.runtime.tools import Policies, policy_of
+from pullcord.runtime.tools import Policies, check_policy, policy_of
 
 _log: Final = logging.getLogger("pullcord.runtime")
 Notify: TypeAlias = Callable[[Notice], object]
@@ -73,6 +73,8 @@ class Runtime:
         self.alarms: Alarms = self.clock if isinstance(self.clock, Alarms) else LoopAlarms()
         self.habits = habits or Habits()
         self.policies: Policies = {n: policy_of(given) for n, given in (tools or {}).items()}
+        for name, policy in self.policies.items():
+            check_policy(name, policy_of(policy))
         self.processes = Processes(fence=self.habits.fence, flag=flag)
         self._control: ControlThread | None = None
         self._notify = notify
@@ -375,7 +377,7 @@ class Runtime:
     async def _wake_sleepers(self) -> None:
         """Answer every timer that is due, also of runs that are in nobody's memory."""
         now = self.clock.wall_ms()
-        limit = _BATCH + len(self._left_alone)
+        limit = _BATCH + len(self._left_alone) + len(self._drivers)
         for run_id, due_ms in await self.journal.due(agents=self.agents, limit=limit):
             if due_ms > now:
                 return self.set_timer(due_ms)

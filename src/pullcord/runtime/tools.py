@@ -60,7 +60,7 @@ class Policy:
 
     effect: Effect = "once"
     undo: Callable[..., Any] | None = None
-    undo_retry: Retry = _THRICE
+    undo_retry: int | Retry = _THRICE
     undo_timeout_s: float = 60.0
     probe: Callable[..., Any] | None = None
     approve: Approve = "never"
@@ -78,7 +78,11 @@ class Policy:
 
     @property
     def tries(self) -> Retry:
-        return Retry(attempts=self.retry) if isinstance(self.retry, int) else self.retry
+        return _tries(self.retry)
+
+    @property
+    def undo_tries(self) -> Retry:
+        return _tries(self.undo_retry)
 
     def needs_approval(self, call: Call) -> bool:
         if callable(self.approve):
@@ -111,7 +115,9 @@ class Tool(Generic[P, R]):
         self.policy = policy
         self.insists = insists  # on being carried out as it declares, or not at all
         functools.update_wrapper(self, function, updated=())
-        _check(self)
+        check_policy(self.name, policy)
+        if policy.run_in == "loop" and not self.is_async:
+            raise _no(self.name, "it is not async and would block the loop", "run_in='process'")
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         return self.function(*args, **kwargs)
@@ -213,25 +219,55 @@ def _is_ctx(parameters: list[inspect.Parameter]) -> bool:
     return bool(parameters) and parameters[0].name == "ctx"
 
 
-def _check(made: Tool[..., Any]) -> None:
-    policy, name = made.policy, made.name
+def check_policy(name: str, policy: Policy) -> None:
+    """Refuse what could not be carried out, where it is declared.
+
+    Raises:
+        InvalidInput: says what is wrong, and what would do.
+    """
+    for field in ("retry", "undo_retry"):
+        given: object = getattr(policy, field)
+        attempts = given.attempts if isinstance(given, Retry) else given
+        if not isinstance(attempts, int) or isinstance(attempts, bool) or attempts < 1:
+            raise _no(name, f"its {field} cannot be {given!r}", "a number of attempts, or a Retry")
+    for field in ("timeout_s", "stop_grace_s", "undo_timeout_s", "approve_within_s"):
+        given = getattr(policy, field)
+        is_number = isinstance(given, int | float) and not isinstance(given, bool) and given >= 0
+        if not is_number and not (given is None and field in ("timeout_s", "stop_grace_s")):
+            raise _no(name, f"its {field} cannot be {given!r}", "a number of seconds")
+    for role in ("undo", "probe", "still_valid"):
+        if (function := getattr(policy, role)) is not None:
+            _check_takes_a_call(name, role, function)
+    if not callable(policy.approve) and policy.approve not in ("always", "never"):
+        raise _no(name, f"approve cannot be {policy.approve!r}", "'always', 'never' or a function")
+    if isinstance(policy.undo, Tool) and policy.undo.policy.command:
+        raise _no(name, "its undo only names a command", "a function that runs it")
+    _check_words(name, policy)
+
+
+def _check_words(name: str, policy: Policy) -> None:
     if policy.effect not in get_args(Effect):
         raise _no(name, f"its effect cannot be {policy.effect!r}", "once, idempotent or none")
     if policy.run_in not in get_args(RunIn):
         raise _no(name, f"it cannot run in {policy.run_in!r}", "loop, process or thread")
-    if policy.run_in == "loop" and not made.is_async:
-        raise _no(name, "it is not async and would block the loop", "run_in='process'")
     if policy.tries.attempts > 1 and policy.effect == "once":
         raise _no(name, "with the effect 'once' it cannot be retried", "effect='idempotent'")
     if policy.on_pause == "cancel" and policy.effect == "once":
         raise _no(name, "with the effect 'once' a pause cannot cut it", "on_pause='finish'")
-    for role in ("undo", "probe", "still_valid"):
-        if (function := getattr(policy, role)) is not None:
-            _check_takes_a_call(name, role, function)
+    if policy.on_pause not in ("", "finish", "cancel", "freeze"):
+        raise _no(name, f"on_pause cannot be {policy.on_pause!r}", "finish, cancel or freeze")
+    if policy.on_redirect not in ("finish", "cancel"):
+        raise _no(name, f"on_redirect cannot be {policy.on_redirect!r}", "finish or cancel")
+
+
+def _tries(given: int | Retry) -> Retry:
+    return Retry(attempts=given) if isinstance(given, int) else given
 
 
 def _check_takes_a_call(name: str, role: str, function: Any) -> None:
     try:
+        if not callable(function):
+            raise TypeError
         signature_of(_raw(function)).bind(object())
     except TypeError:
         instead = f"def {getattr(function, '__name__', role)}(call: Call), or (ctx, call)"

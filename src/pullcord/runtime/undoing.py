@@ -55,6 +55,7 @@ class Undoing:
     def __init__(self, driver: Undoer) -> None:
         self._driver = driver
         self._is_hurried = self._is_leaving = False
+        self._goes_on = False  # an attempt could not be ended: no other is begun beside it
         self._attempt: asyncio.Task[Any] | None = None
         self._woken = asyncio.Event()
         self.is_over = False
@@ -91,8 +92,11 @@ class Undoing:
         call = await self._call(step, known)
         if known.undo == "started" and _effect(policy.undo) == "once":
             return await self._find_out(step, policy, call)
+        if known.rung == "abandoned" and not known.late_seq and known.undo == "":
+            why = "it could not be stopped, and may have its effect only after it was undone"
+            return await self._give_up(step, why)
         error = ""
-        attempts = policy.undo_retry.attempts if _effect(policy.undo) != "once" else 1
+        attempts = policy.undo_tries.attempts if _effect(policy.undo) != "once" else 1
         while not self._is_leaving:
             attempt = self._driver.run.steps[step].undo_attempt + 1
             await self._driver.record(UndoStarted(step=step, attempt=attempt, error=error))
@@ -100,9 +104,9 @@ class Undoing:
             if not error:
                 await self._driver.record(StepUndone(step=step))
                 return None
-            if attempt >= attempts:
+            if attempt >= attempts or self._goes_on:
                 return await self._give_up(step, error)
-            await self._rest(policy.undo_retry.wait(attempt))
+            await self._rest(policy.undo_tries.wait(attempt))
         return None
 
     async def _try(self, policy: Policy, call: Call, attempt: int) -> str:
@@ -110,6 +114,7 @@ class Undoing:
         undo = policy.undo
         context = self._context(call, attempt)
         raw = getattr(undo, "__pullcord_tool__", undo)
+        is_thread = not inspect.iscoroutinefunction(raw) and not address_of(raw)
         if address_of(raw) and not inspect.iscoroutinefunction(raw):
             work = about_in_process(self._driver.site.processes, raw, call, context)
         else:
@@ -119,7 +124,9 @@ class Undoing:
         if not self._attempt.done():
             self._attempt.cancel()
             await asyncio.wait({self._attempt}, timeout=self._driver.site.habits.stop_grace_s)
-            return f"TimeoutError: it took longer than {policy.undo_timeout_s:g} s"
+            self._goes_on = is_thread or not self._attempt.done()
+            on = ", and may still be going on" if self._goes_on else ""
+            return f"TimeoutError: it took longer than {policy.undo_timeout_s:g} s{on}"
         if self._attempt.cancelled():
             if self._is_leaving:
                 raise asyncio.CancelledError
@@ -193,13 +200,18 @@ class Undoing:
 def policy_for(
     step: str, known: Step, met: Mapping[str, Tool[..., Any]], policies: Policies
 ) -> Policy | None:
-    """What the step's tool declares: as its agent has called it, as it is configured, or as it is
-    found where it was. None: nobody knows."""
+    """What the step's tool declares: as its agent has called it, as it is found where it was, or as
+    it is configured by name. None: nobody knows."""
     if step in met:
         return met[step].policy
-    if known.tool in policies:
-        return policy_of(policies[known.tool])
-    module, _, name = known.where.partition(":")
+    found = _found(known.where)
+    if isinstance(found, Tool):
+        return found.policy
+    return policy_of(policies[known.tool]) if known.tool in policies else None
+
+
+def _found(where: str) -> Any:
+    module, _, name = where.partition(":")
     if not module or module == "__main__":
         return None
     try:
@@ -208,7 +220,7 @@ def policy_for(
             found = getattr(found, part)
     except Exception:
         return None
-    return found.policy if isinstance(found, Tool) else None
+    return found
 
 
 def _effect(undo: Any) -> str:
