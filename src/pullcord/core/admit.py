@@ -7,6 +7,7 @@ from pullcord.core.events import (
     Event,
     Failed,
     LateResult,
+    QuestionWithdrawn,
     StepFailed,
     StepFinished,
     StepInDoubt,
@@ -44,6 +45,10 @@ def admit(run: Run, event: Event) -> tuple[Event, ...]:
             if allowed:
                 return (event,)
             return (_evidence("", event),) if run.cancel else ()
+        case QuestionWithdrawn(question=name):
+            asked = run.questions.get(name)
+            still_open = asked is None or asked.status == "open"
+            return (event,) if allowed and still_open else ()
         case Blocked():
             return (event,) if allowed and can_block(run, event) else ()
         case _:

@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Awaitable, Callable
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_type_hints
 
 import msgspec
 
@@ -34,13 +34,32 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def invoke(function: Any, context: "ToolContext | None", args: dict[str, Any]) -> Any:
-    """Call a function with arguments by name, whichever way it wants each of them."""
+    """Call a function with arguments by name, whichever way it wants each of them, and each as
+    the type that it is declared to be, if JSON can be made into that."""
     function = getattr(function, "__pullcord_tool__", function)
     bound = inspect.BoundArguments(inspect.signature(function), {})  # pyright: ignore[reportArgumentType]
     if context is not None:
         bound.arguments["ctx"] = context
-    bound.arguments.update(args)
+    hints = _hints(function)
+    for name, value in args.items():
+        bound.arguments[name] = _as_declared(value, hints[name]) if name in hints else value
     return function(*bound.args, **bound.kwargs)
+
+
+def _hints(function: Any) -> dict[str, Any]:
+    try:
+        return get_type_hints(function)
+    except Exception:  # a name that is not there when somebody asks
+        return {}
+
+
+def _as_declared(value: Any, declared: Any) -> Any:
+    try:
+        if callable(made := getattr(declared, "model_validate", None)):
+            return made(value)
+        return msgspec.convert(value, declared)
+    except Exception:  # then as it is: the function says what it thinks of that
+        return value
 
 
 class ToolContext:

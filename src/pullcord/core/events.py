@@ -229,6 +229,15 @@ class LateResult(_Event, frozen=True, kw_only=True, tag="late_result"):
     error: str = ""
 
 
+class CallRefused(_Event, frozen=True, kw_only=True, tag="call_refused"):
+    """The agent was told that a call is not made. It is told the same whenever it asks again."""
+
+    step: str
+    name: str
+    outcome: Literal["denied", "not_started", "unknown"]
+    why: str = ""
+
+
 class UndoStarted(_Event, frozen=True, kw_only=True, tag="undo_started"):
     """The intent to take an effect back, durable before that may begin. Newest first."""
 
@@ -336,6 +345,7 @@ class QuestionAsked(_Event, frozen=True, kw_only=True, tag="asked"):
     due_ms: int = 0  # of a timer: when it is due; of an approval: when it expires; wall clock
     tool: str = ""  # with `approval`: whose call
     call: str = ""  # with `approval`: the digest of the exact call, which is all it allows
+    place: str = ""  # with `approval`: where in the agent's code the call stands
 
 
 class Answered(Asked, frozen=True, kw_only=True, tag="answered"):
@@ -414,6 +424,7 @@ Event: TypeAlias = (
     | StepInDoubt
     | DoubtSettled
     | LateResult
+    | CallRefused
     | UndoStarted
     | StepUndone
     | UndoFailed

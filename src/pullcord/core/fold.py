@@ -288,11 +288,8 @@ def _decided(status: StepStatus) -> Callable[[Run, Any, Record], None]:
 def _is_allowed(run: Run, event: StepStarted) -> None:
     """An approval allows the one call whose digest was shown, as this step, and nothing else."""
     asked = run.questions.get(event.approval)
-    if asked is None or (asked.verdict, asked.step, asked.call) != (
-        "approved",
-        event.step,
-        event.call,
-    ):
+    allowed = ("approval", "approved", event.step, event.call)
+    if asked is None or (asked.kind, asked.verdict, asked.step, asked.call) != allowed:
         why = f"approval {event.approval} does not allow exactly this call"
         raise ImpossibleEvent(run.id, event="step_started", why=why)
 
@@ -437,6 +434,7 @@ def _question_asked(run: Run, event: QuestionAsked, _record: Record) -> None:
         due_ms=event.due_ms,
         tool=event.tool,
         call=event.call,
+        place=event.place,
     )
 
 
@@ -457,7 +455,7 @@ def _question_withdrawn(run: Run, event: QuestionWithdrawn, record: Record) -> N
         why = f"question {event.question} is {asked.status if asked else 'unknown'}"
         raise ImpossibleEvent(run.id, event="question_withdrawn", why=why)
     run.questions[event.question] = msgspec.structs.replace(
-        asked, status="withdrawn", settled_seq=record.seq
+        asked, status="withdrawn", settled_seq=record.seq, why=event.why
     )
 
 

@@ -99,8 +99,11 @@ def receipt(run: Run, texts: Mapping[str, str] | None = None) -> Receipt:
 def _not_attempted(run: Run) -> Iterator[str]:
     for plan in run.plans.values():
         yield from (plan.text(item) for item in plan.items[plan.started :])
-    for asked in run.questions.values():
-        if asked.tool and asked.verdict not in ("approved", "edited"):
+    cards = {
+        asked.step: asked for asked in run.questions.values() if asked.tool
+    }  # the last of each
+    for step, asked in cards.items():
+        if step not in run.steps:
             yield f"{asked.tool} ({asked.verdict or asked.status})"
     for told in run.instructions.values():
         if told.status in ("queued", "returned") and not told.item:

@@ -54,7 +54,9 @@ class Question(msgspec.Struct, frozen=True, omit_defaults=True):
     due_ms: int = 0
     tool: str = ""
     call: str = ""
+    place: str = ""
     verdict: Verdict = ""
+    why: str = ""  # it was withdrawn by its agent, not by a redirect or a cancel
 
 
 class Child(msgspec.Struct, frozen=True, omit_defaults=True):

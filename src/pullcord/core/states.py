@@ -70,6 +70,7 @@ TABLE: Final[Mapping[RunState, Row]] = {
         | _stay(_S.RUNNING, "text_ended", "asked", "answered", "child_born", "child_ended")
         | _stay(_S.RUNNING, "remembered", "planned", "item_rewritten", "item_started", "plan_ended")
         | _stay(_S.RUNNING, "deferred", "released", "doubt_settled", "question_withdrawn")
+        | _stay(_S.RUNNING, "call_refused")
         | {
             "claimed": _S.RUNNING,  # the owner before died; this one takes over
             "requeued": _S.QUEUED,

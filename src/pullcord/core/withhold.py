@@ -5,6 +5,7 @@ import msgspec
 from pullcord.core.events import (
     Answered,
     AttentionRaised,
+    CallRefused,
     Completed,
     Created,
     DoubtSettled,
@@ -52,6 +53,8 @@ def withheld(event: Event) -> Event:
             return msgspec.structs.replace(event, before="", after="")
         case ItemStarted():
             return msgspec.structs.replace(event, text="", told=())
+        case CallRefused():
+            return msgspec.structs.replace(event, why="")
         case AttentionRaised():
             return msgspec.structs.replace(event, text="")
         case Answered() | Remembered():

@@ -4,17 +4,19 @@ An approval is bound to the digest of the tool, its arguments, the run, the step
 It is a durable question: it survives restarts, is answered once, and expires.
 """
 
+import asyncio
 import inspect
+from contextlib import suppress
 from hashlib import sha256
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import msgspec
 
 from pullcord.core.calls import Call
-from pullcord.core.events import Answered, Event, QuestionAsked, QuestionWithdrawn
-from pullcord.core.run import Run
+from pullcord.core.events import Answered, CallRefused, Event, QuestionAsked, QuestionWithdrawn
+from pullcord.core.run import Question, Run
 from pullcord.core.values import Json, dump, load
-from pullcord.errors import InvalidInput, NotDone
+from pullcord.errors import Interrupted, InvalidInput, NotDone
 from pullcord.runtime.doors import Doors
 from pullcord.runtime.identity import Identity, short_id
 from pullcord.runtime.site import Notice
@@ -49,30 +51,68 @@ async def approved(
         times += 1
         digest = call_digest(doors.run.id, who.id, tool, args)
         question = short_id(tool.name, who.id, digest, times)
-        if question not in doors.run.questions:
+        known = doors.run.questions.get(question)
+        if known is not None and known.why:
+            continue  # it was withdrawn in an earlier life, and is meant once more
+        if known is None:
             await _ask(doors, who, tool, args, question, digest, text)
-        try:
-            await doors.until(lambda run, q=question: run.questions[q].status != "open")
-        except BaseException:
-            await _withdraw(doors, question)
-            raise
-        known = doors.run.questions[question]
+        known = await _answered(doors, question)
         match known.verdict:
             case "approved":
-                await _still_valid(tool, msgspec.structs.replace(call, args=args), check)
+                await _still_valid(
+                    doors, who, tool, msgspec.structs.replace(call, args=args), check
+                )
                 return Granted(args, question, digest)
             case "edited":
                 value, _ = await _answer(doors, known.settled_seq)
                 args, text = _edited(tool, args, load(value))
             case "denied":
                 _, reason = await _answer(doors, known.settled_seq)
-                why = reason or "no reason given"
-                raise NotDone(who.name, outcome="denied", why=why)
+                raise await _refused(doors, who, "denied", reason or "no reason given")
             case "expired":
-                why = "nobody approved it in time"
-                raise NotDone(who.name, outcome="not_started", why=why)
+                raise await _refused(doors, who, "not_started", "nobody approved it in time")
             case _:
-                raise NotDone(who.name, outcome="not_started", why="redirected")
+                raise await _refused(doors, who, "not_started", "redirected")
+
+
+async def _answered(doors: Doors, question: str) -> Question:
+    """Wait for the answer. An agent that does not want to wait any longer takes its card back."""
+    try:
+        await doors.until(lambda run: run.questions[question].status != "open")
+    except asyncio.CancelledError:
+        taking_back = asyncio.ensure_future(_take_back(doors, question))
+        await asyncio.shield(taking_back)
+        raise
+    return doors.run.questions[question]
+
+
+async def _take_back(doors: Doors, question: str) -> None:
+    with suppress(Interrupted):  # the run is being unwound: it is asked again, or withdrawn
+        while True:
+            await doors.gate.passes()
+            if doors.run.questions[question].status != "open":
+                return
+            gone = QuestionWithdrawn(question=question, why="the agent waits no longer")
+            with doors.busy():
+                if await doors.record(gone):
+                    return
+            await doors.moved()
+
+
+async def _refused(
+    doors: Doors, who: Identity, outcome: Literal["denied", "not_started"], why: str
+) -> NotDone:
+    """Record that the agent is told no, so that it is told the same in every later life."""
+    known = doors.run.steps.get(who.id)
+    said = "unknown" if known is not None and known.began else outcome
+    await doors.begin(CallRefused(step=who.id, name=who.name, outcome=said, why=why))
+    return NotDone(who.name, outcome=said, why=why)
+
+
+async def withdraw_cards(doors: Doors, who: Identity) -> None:
+    """Nobody has to be asked about this call any more."""
+    if _outdated(doors.run, who):
+        await doors.begin(lambda run: _outdated(run, who))
 
 
 def call_digest(run_id: str, step: str, tool: Tool[..., Any], args: dict[str, Any]) -> str:
@@ -107,8 +147,9 @@ async def _ask(
         due_ms=due_ms,
         tool=tool.name,
         call=digest,
+        place=place_of(who),
     )
-    await doors.begin(lambda run: [*_outdated(run, who.id), asked])
+    await doors.begin(lambda run: [*_outdated(run, who), asked])
     site.set_timer(due_ms)
     notice = Notice(
         run_id=doors.run.id,
@@ -123,20 +164,19 @@ async def _ask(
     site.notify(notice)
 
 
-def _outdated(run: Run, step: str) -> list[Event]:
-    """Cards about the same step that are about another call: its code or policy was changed."""
+def place_of(who: Identity) -> str:
+    """Where in the agent's code it stands, whatever its arguments."""
+    return short_id("", who.scope, who.name, who.place)
+
+
+def _outdated(run: Run, who: Identity) -> list[Event]:
+    """Cards about another call at the same place: the code or the policy was changed."""
     return [
         QuestionWithdrawn(question=name, why="it is about a call that is no longer meant")
         for name, asked in run.questions.items()
-        if asked.kind == "approval" and asked.step == step and asked.status == "open"
+        if asked.kind == "approval" and asked.status == "open"
+        if asked.step == who.id or asked.place == place_of(who)
     ]
-
-
-async def _withdraw(doors: Doors, question: str) -> None:
-    """Nobody waits for the answer any more, and the run goes on without it."""
-    known = doors.run.questions.get(question)
-    if doors.gate.is_open and known is not None and known.status == "open":
-        await doors.record(QuestionWithdrawn(question=question, why="the agent waits no longer"))
 
 
 async def _answer(doors: Doors, seq: int) -> tuple[Json, str]:
@@ -156,7 +196,9 @@ def _edited(tool: Tool[..., Any], before: dict[str, Any], after: Any) -> tuple[d
         return before, f"{refused} This is the call as it was."
 
 
-async def _still_valid(tool: Tool[..., Any], call: Call, check: Check) -> None:
+async def _still_valid(
+    doors: Doors, who: Identity, tool: Tool[..., Any], call: Call, check: Check
+) -> None:
     """The world may have changed between the question and the answer."""
     if tool.policy.still_valid is None:
         return
@@ -167,4 +209,4 @@ async def _still_valid(tool: Tool[..., Any], call: Call, check: Check) -> None:
     else:
         why = "what it was approved for is no longer so"
     if inspect.isawaitable(found) or not found:
-        raise NotDone(tool.name, outcome="not_started", why=why)
+        raise await _refused(doors, who, "not_started", why)

@@ -7,9 +7,9 @@ import msgspec
 
 from pullcord.core.calls import Call, Happened, ToolContext, invoke
 from pullcord.core.events import RunIn, TextEnded
-from pullcord.core.values import NULL, dump, load
+from pullcord.core.values import NULL, Json, dump, load
 from pullcord.errors import InvalidInput
-from pullcord.runtime.approvals import Granted, approved
+from pullcord.runtime.approvals import Granted, approved, withdraw_cards
 from pullcord.runtime.driver import Driver
 from pullcord.runtime.flight import Cut, Flight, Lost, Manner, ToolFailed
 from pullcord.runtime.flight import Happened as HappenedUnreadably
@@ -59,7 +59,8 @@ class ToolCall:
         *,
         deps: Any = None,
     ) -> None:
-        self._driver, self._tool, self._identity, self._args = driver, tool, identity, args
+        self._driver, self._tool, self._identity = driver, tool, identity
+        self._args: dict[str, Any] = load(dump(args))  # nobody can change them any more
         self._deps = deps
         self._run_in: RunIn = place_of(tool)
         self._key = f"{driver.run.id}-{identity.id}"
@@ -103,11 +104,13 @@ class ToolCall:
         granted = Granted(self._args)
         if self._tool.policy.needs_approval(call):
             granted = await approved(self._driver, self._identity, self._tool, call, self._ask)
+        else:
+            await withdraw_cards(self._driver, self._identity)
         return Permit(dump(granted.args), granted.question, granted.call)
 
-    async def _probe(self) -> Probed | None:
+    async def _probe(self, args: Json) -> Probed | None:
         """What the tool itself says about a call that was cut off. None: it cannot tell."""
-        match await self._ask(self._tool.policy.probe, self._call(self._args)):
+        match await self._ask(self._tool.policy.probe, self._call(load(args))):
             case Happened(result=result):
                 return Probed(True, dump(result))
             case bool(happened):
@@ -133,8 +136,7 @@ class ToolCall:
     # --- it ---
 
     async def _work(self, flight: Flight, permit: Permit) -> Any:
-        is_edited = permit.args != dump(self._args)
-        args = load(permit.args) if is_edited else self._args
+        args: dict[str, Any] = load(permit.args)
         match self._run_in:
             case "process":
                 return await self._in_process(flight, args)
@@ -173,7 +175,7 @@ class ToolCall:
             what = {"function": address_of(tool.function)}
             wants = wants_context(tool.function)
             context = self._context(flight).as_data() if wants else None
-            given = encoded(Given(args=load(dump(args)), context=context))
+            given = encoded(Given(args=args, context=context))
         return await self._driver.site.processes.start(
             what,
             given,
@@ -253,7 +255,8 @@ def _command(tool: Tool[..., Any], args: dict[str, Any]) -> Command:
     """The command that a tool's function says is to be run."""
     said = invoke(tool.function, None, args)
     try:
-        command = said if isinstance(said, Command) else Command(msgspec.convert(said, list[str]))
+        command = said if isinstance(said, Command) else Command(said)
+        msgspec.convert(command.argv, list[str])
     except msgspec.ValidationError as error:
         why = f"it is not a list of text: {error}"
     else:

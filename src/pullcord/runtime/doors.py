@@ -4,9 +4,9 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Generator
 from contextlib import contextmanager
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
-from pullcord.core.events import Event
+from pullcord.core.events import Event, StepInterrupted
 from pullcord.core.run import Run
 from pullcord.core.states import RunState
 from pullcord.errors import ImpossibleEvent, StorageFailed
@@ -21,6 +21,7 @@ from pullcord.runtime.tools import Tool
 
 _log: Final = logging.getLogger("pullcord.runtime")
 T = TypeVar("T")
+Landing: TypeAlias = asyncio.Task[list[Event] | None]
 
 
 class Doors:
@@ -157,13 +158,16 @@ class Doors:
     async def fly(self, flight: Flight, call: Callable[[], Awaitable[Any]]) -> list[Event] | None:
         """Carry a step out, whose intent is recorded. Return what its outcome was recorded as."""
         self._flights.add(flight)
-        # A cancel that was acknowledged while the intent was on its way back to us counts.
-        await self._try(self.mine.catch_up)
+        try:
+            # A cancel that was acknowledged while the intent was on its way back to us counts.
+            await self._try(self.mine.catch_up)
+        except asyncio.CancelledError:
+            flight.stop()
+            await asyncio.wait({self._launch(flight, call)})
+            raise
         if self.run.cancel:
             flight.stop()
-        landed = flight.take_off(call)
-        landed.add_done_callback(lambda _: self._land(flight))
-        self.news()
+        landed = self._launch(flight, call)
         try:
             return await asyncio.shield(landed)
         except asyncio.CancelledError:
@@ -171,6 +175,21 @@ class Doors:
                 flight.stop()
                 await asyncio.wait({landed})
             raise
+
+    def _launch(self, flight: Flight, call: Callable[[], Awaitable[Any]]) -> Landing:
+        landed = flight.take_off(call)
+        landed.add_done_callback(lambda _: self._land(flight))
+        self.news()
+        return landed
+
+    async def never_mind(self, step: str) -> None:
+        """The agent lost its patience while an intent was being recorded. If it was, it is decided:
+        nothing of it has begun."""
+        await self._try(self.mine.catch_up)
+        known = self.run.steps.get(step)
+        if known and known.status == "started" and all(f.step != step for f in self._flights):
+            await self.record(StepInterrupted(step=step, attempt=known.attempt, began=False))
+        self.news()
 
     def aside(self, work: Coroutine[Any, Any, T]) -> "asyncio.Task[T]":
         """Do something that the agent does not wait for. The run does not end before it."""

@@ -101,6 +101,7 @@ class Flight:
         self._record, self._later, self._clock = record, later, clock
         self._process: Process | None = None
         self._is_freezing = False
+        self._has_begun = False  # its function was called
         self._is_timed_out = self._is_doubtful = False
         self._left_s = manner.timeout_s
         self._running_since = 0.0
@@ -239,6 +240,7 @@ class Flight:
 
     async def _carry_out(self, call: Call) -> Any:
         _FLIGHT.set(self)
+        self._has_begun = True
         try:
             return await call()
         except (SystemExit, KeyboardInterrupt) as error:  # asyncio would end the whole loop
@@ -284,7 +286,8 @@ class Flight:
 
     def _cut(self, why: str) -> Event:
         ended = self.error.ended if isinstance(self.error, Cut) else None
-        is_missing = self.manner.run_in == "process" and self._process is None
+        is_process = self.manner.run_in == "process"
+        is_missing = not self._has_begun or (is_process and self._process is None)
         began = not isinstance(self.error, NotStarted) and (
             ended.began if ended else not is_missing
         )

@@ -10,6 +10,7 @@ import msgspec
 
 from pullcord.core.events import (
     Answered,
+    CallRefused,
     ChildBorn,
     ChildEnded,
     Created,
@@ -50,6 +51,7 @@ class Past(msgspec.Struct):
     failures: int = 0  # how many attempts have failed; one that was cut is none
     inherited: bool = False
     is_met: bool = False
+    args: Json = NULL
     happened: bool = False  # it failed only after it had its effect
     redirected: bool = False  # a redirect has stopped it, and its agent was told so
 
@@ -61,6 +63,7 @@ class Memory:
         self.input: Json = NULL
         self.home: tuple[str, str] | None = None  # the file of its agent, and where that was named
         self.steps: dict[str, Past] = {}
+        self.refused: dict[str, CallRefused] = {}
         self.values: dict[str, Json] = {}
         self.own_values: set[str] = set()  # those of this run, not of one it goes on from
         self.answers: dict[str, Json] = {}
@@ -144,7 +147,12 @@ class Memory:
                 before = self.steps.get(event.step)
                 failures = before.failures if before else 0
                 self.steps[event.step] = Past(
-                    event.name, event.digest, event.effect, event.attempt, failures=failures
+                    event.name,
+                    event.digest,
+                    event.effect,
+                    event.attempt,
+                    failures=failures,
+                    args=event.args,
                 )
                 if event.place:
                     place = (event.scope, event.name, event.place)
@@ -158,6 +166,8 @@ class Memory:
             case StepInterrupted():
                 self._decide(event.step, "interrupted")
                 self.steps[event.step].redirected = event.redirected
+            case CallRefused():
+                self.refused[event.step] = event
             case StepUndone():
                 self.steps.pop(event.step, None)  # for whoever goes on from here it never was
             case StepInDoubt():

@@ -1,5 +1,6 @@
 """Carrying a step out at most once: answered from memory, tried, tried again, or asked about."""
 
+import asyncio
 import inspect
 from collections.abc import Awaitable, Callable
 from typing import Any, get_args
@@ -53,7 +54,7 @@ class Wish(msgspec.Struct, frozen=True, kw_only=True):
     permit: Callable[[], Awaitable[Permit]]
     manner: Manner
     retry: Retry
-    probe: Callable[[], Awaitable[Probed | None]] | None = None
+    probe: Callable[[Json], Awaitable[Probed | None]] | None = None
     undoable: bool = False
     tool: str = ""
     where: str = ""
@@ -110,6 +111,8 @@ async def carry_out(driver: Driver, wish: Wish) -> Any:
         Interrupted: the run is being unwound.
     """
     past = driver.memory.steps.get(wish.identity.id)
+    if told := driver.memory.refused.get(wish.identity.id):
+        raise NotDone(told.name, outcome=told.outcome, why=told.why)
     if past is not None:
         past.is_met = True
     if past is None:
@@ -148,7 +151,7 @@ async def _find_out(driver: Driver, wish: Wish, past: Past) -> Past:
     if wish.probe and mine is not None and mine.status == "in_doubt" and not mine.settled:
         with driver.busy():
             await driver.gate.passes()
-            found = await wish.probe()
+            found = await wish.probe(past.args)
         if found is not None:
             choice = "happened" if found.happened else "run"
             result = found.result
@@ -204,7 +207,7 @@ async def _try(driver: Driver, wish: Wish, failures: int) -> Any:
                 await _after_a_cut(driver, wish, flight, outcome)
                 if outcome and isinstance(outcome[0], StepInDoubt):
                     past = Past(who.name, who.digest, wish.manner.effect, flight.attempt)
-                    past.status = "in_doubt"
+                    past.status, past.args = "in_doubt", permit.args
                     driver.memory.steps[who.id] = past
                     return await carry_out(driver, wish)
 
@@ -251,7 +254,11 @@ async def _begin(driver: Driver, wish: Wish, permit: Permit) -> Flight:
             )
         ]
 
-    await driver.begin(intent)
+    try:
+        await driver.begin(intent)
+    except asyncio.CancelledError:
+        await asyncio.shield(asyncio.ensure_future(driver.never_mind(who.id)))
+        raise
     known = driver.run.steps[who.id]
     return Flight(
         who.id,

@@ -287,7 +287,11 @@ def _raw(function: Any) -> Any:
 
 
 def _plain(value: Any) -> Any:
+    """A function by its name; what has none, by that of its kind: the same in every process."""
+    if isinstance(value, functools.partial):
+        return _plain(value.func)  # pyright: ignore[reportUnknownMemberType]
     if callable(value):
         raw = _raw(value)
-        return f"{getattr(raw, '__module__', '')}:{getattr(raw, '__qualname__', repr(raw))}"
+        named: Any = raw if hasattr(raw, "__qualname__") else cast("Any", type(raw))
+        return f"{named.__module__}:{named.__qualname__}"
     return value
