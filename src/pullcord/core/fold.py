@@ -166,6 +166,7 @@ def _claimed(run: Run, event: Claimed, record: Record) -> None:
         raise ImpossibleEvent(run.id, event="claimed", why=why)
     run.epoch, run.owner = event.epoch, event.owner
     run.code_version = event.code_version or run.code_version
+    run.frozen = ()
     if run.state is RunState.PAUSING and run.pause:  # the owner died; nothing is in flight now
         run.pause = msgspec.structs.replace(run.pause, effect_at_ms=record.at_ms, rung="abandoned")
 
@@ -173,7 +174,7 @@ def _claimed(run: Run, event: Claimed, record: Record) -> None:
 def _pause_requested(run: Run, event: PauseRequested, record: Record) -> None:
     asked = _stop(event, record)
     if run.state is not RunState.RUNNING:  # nothing in flight: in effect as it is asked
-        asked = msgspec.structs.replace(asked, effect_at_ms=record.at_ms)
+        asked = msgspec.structs.replace(asked, effect_at_ms=record.at_ms, frozen=run.frozen)
     run.pause = msgspec.structs.replace(asked, hurried_seq=record.seq if event.now else 0)
 
 
@@ -182,6 +183,7 @@ def _resumed(run: Run, _event: Resumed, _record: Record) -> None:
 
 
 def _paused(run: Run, event: Paused, record: Record) -> None:
+    run.frozen = event.frozen
     if run.pause:
         run.pause = msgspec.structs.replace(
             run.pause, effect_at_ms=record.at_ms, rung=event.rung, frozen=event.frozen

@@ -159,6 +159,7 @@ class Run(msgspec.Struct, omit_defaults=True):
     epoch: int = 0
     owner: str = ""
     error: str = ""
+    frozen: tuple[str, ...] = ()  # tools that stood still when it was last paused, until it goes on
     pause: Stop | None = None
     cancel: Stop | None = None
     steps: dict[str, Step] = msgspec.field(default_factory=dict[str, Step])

@@ -1,6 +1,7 @@
 """How one attempt of a tool call is carried out: in the loop, in a process, or in a thread."""
 
 import asyncio
+import inspect
 from typing import Any, Final
 
 import msgspec
@@ -11,7 +12,7 @@ from pullcord.core.values import NULL, Json, dump, load
 from pullcord.errors import InvalidInput
 from pullcord.runtime.approvals import Granted, approved, withdraw_cards
 from pullcord.runtime.driver import Driver
-from pullcord.runtime.flight import Cut, Flight, Lost, Manner, ToolFailed
+from pullcord.runtime.flight import Cut, Flight, Lost, Manner, ToolFailed, Vanished
 from pullcord.runtime.flight import Happened as HappenedUnreadably
 from pullcord.runtime.identity import Identity
 from pullcord.runtime.output import Output
@@ -141,7 +142,8 @@ class ToolCall:
             case "process":
                 return await self._in_process(flight, args)
             case "thread":
-                return await in_thread(self._tool.function, self._optional(flight), args)
+                value = await in_thread(self._tool.function, self._optional(flight), args)
+                return await value if inspect.isawaitable(value) else value
             case _:
                 return await invoke(self._tool.function, self._optional(flight), args)
 
@@ -167,7 +169,7 @@ class ToolCall:
     async def _start(self, flight: Flight, args: dict[str, Any], output: Output) -> Process:
         tool = self._tool
         if tool.policy.command:
-            command = _command(tool, args)
+            command = _command(tool, self._optional(flight), args)
             what: dict[str, Any] = {"argv": command.argv}
             given = command.input.encode(errors="replace")
         else:
@@ -191,10 +193,12 @@ class ToolCall:
         answer = answer_in(ended.answer)
         if answer and not answer.error:
             return load(answer.result)
-        if ended.rung or not ended.began:
-            if flight.rung:
-                raise Cut(ended)
+        if (ended.rung or not ended.began) and flight.rung:
+            raise Cut(ended)
+        if not ended.began:
             raise ToolFailed(f"NotStarted: {ended.why or 'it could not be started'}")
+        if ended.rung:
+            raise Lost(ended.why or "it was killed, and not by its run")
         if answer and answer.happened:
             raise HappenedUnreadably(
                 f"it happened, but its result cannot be stored: {answer.error}"
@@ -211,7 +215,7 @@ class ToolCall:
                 dropped_bytes=output.out.dropped + output.err.dropped,
                 left_behind=ended.left,
             )
-        raise ToolFailed(f"ExitWithoutResult: its process ended with status {ended.status}")
+        raise Vanished(f"ExitWithoutResult: its process ended with status {ended.status}")
 
     async def _show(self, flight: Flight, output: Output) -> None:
         """Show what comes as it comes. What is not accepted any more was never shown."""
@@ -235,11 +239,8 @@ def place_of(tool: Tool[..., Any]) -> RunIn:
     Raises:
         InvalidInput: it insists on a process, and no other process could find its function.
     """
-    policy = tool.policy
-    if policy.command:
-        return "process"
-    wanted = policy.run_in or ("loop" if tool.is_async else "process")
-    if wanted == "process" and address_of(tool.function) is None:
+    wanted = tool.wanted_place
+    if wanted == "process" and not tool.policy.command and address_of(tool.function) is None:
         if not tool.insists:
             return "thread"
         raise InvalidInput(
@@ -251,9 +252,9 @@ def place_of(tool: Tool[..., Any]) -> RunIn:
     return wanted
 
 
-def _command(tool: Tool[..., Any], args: dict[str, Any]) -> Command:
+def _command(tool: Tool[..., Any], context: ToolContext | None, args: dict[str, Any]) -> Command:
     """The command that a tool's function says is to be run."""
-    said = invoke(tool.function, None, args)
+    said = invoke(tool.function, context, args)
     try:
         command = said if isinstance(said, Command) else Command(said)
         msgspec.convert(command.argv, list[str])

@@ -126,7 +126,7 @@ class Context:
         return carry_out(self._driver, plain_step(identity, function, args, manner, again))
 
     def tool(
-        self, tool: Callable[..., Any], *args: Any, key: str | None = None, **kwargs: Any
+        self, tool: Callable[..., Any], /, *args: Any, key: str | None = None, **kwargs: Any
     ) -> Awaitable[Any]:
         """Call a tool and return its result as JSON has it, under the policy that it declares
         with `@pullcord.tool`, or that the runtime was given for its name.

@@ -75,6 +75,10 @@ class ToolFailed(Exception):
         self.error = error
 
 
+class Vanished(ToolFailed):
+    """Its process ended without a word: what it had done by then, nobody knows."""
+
+
 class Flight:
     """A step under way. `landed` is its outcome as recorded; None: nobody could record it."""
 
@@ -280,7 +284,10 @@ class Flight:
         return [outcome]
 
     def _failed(self, error: BaseException) -> Event:
-        happened = "yes" if isinstance(error, Happened) and self.effect != "none" else ""
+        happened = ""
+        if self.effect != "none":
+            is_unheard = isinstance(error, Vanished | Lost)
+            happened = "yes" if isinstance(error, Happened) else "maybe" if is_unheard else ""
         said = described(error)
         return StepFailed(step=self.step, attempt=self.attempt, error=said, happened=happened)
 
@@ -368,7 +375,7 @@ def described(error: BaseException) -> str:
         return error.error[:_ERROR_CHARS]
     try:
         said = str(error).strip().encode(errors="backslashreplace").decode().replace("\0", "\\0")
-    except Exception:  # even that may fail, and must not take the run with it
+    except BaseException:  # even that may fail, and must not take the run with it
         said = "it cannot say what it is"
     if isinstance(error, Happened):
         return said[:_ERROR_CHARS]

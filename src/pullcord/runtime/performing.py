@@ -75,7 +75,7 @@ async def in_thread(function: Any, context: ToolContext | None, args: dict[str, 
         try:
             value = invoke(function, context, args)
         except (StopIteration, SystemExit, KeyboardInterrupt) as raised:
-            error = ToolFailed(f"{type(raised).__name__}: {raised}")
+            error = ToolFailed(described(raised))
         except BaseException as raised:
             error = raised
         try:

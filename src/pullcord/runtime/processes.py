@@ -182,7 +182,7 @@ class Processes:
             "do": "start",
             "call": process.call,
             "env": _environment(env, process.call),
-            "cwd": cwd or os.getcwd(),
+            "cwd": cwd or _here(),
         }
         if not began(process):
             raise NotStarted("it was stopped before it began")
@@ -337,6 +337,14 @@ def _environment(given: Mapping[str, str] | None, call: str) -> dict[str, str]:
     mine = {**os.environ, **(given or {})}
     kept = {name: value for name, value in mine.items() if not name.startswith("PULLCORD_")}
     return {**kept, "PULLCORD_CALL": f"{os.getpid()}-{call}"}
+
+
+def _here() -> str:
+    """Where this process is, also if that is there no more: whoever goes there is told."""
+    try:
+        return os.getcwd()
+    except OSError:
+        return os.readlink("/proc/self/cwd").removesuffix(" (deleted)")
 
 
 def _paths() -> list[str]:

@@ -471,6 +471,8 @@ def open_runtime(
     Raises:
         StoreRefused: the path cannot serve as a store; the message says what to do.
     """
+    for name, given in (tools or {}).items():  # before anything is opened
+        check_policy(name, policy_of(given))
     journal = Journal.open(path, clock=clock)
     flag = "" if str(path) == ":memory:" else f"{os.path.abspath(path)}.kill-switch"
     return Runtime(

@@ -116,8 +116,7 @@ class Tool(Generic[P, R]):
         self.insists = insists  # on being carried out as it declares, or not at all
         functools.update_wrapper(self, function, updated=())
         check_policy(self.name, policy)
-        if policy.run_in == "loop" and not self.is_async:
-            raise _no(self.name, "it is not async and would block the loop", "run_in='process'")
+        self._check_place()
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         return self.function(*args, **kwargs)
@@ -127,7 +126,29 @@ class Tool(Generic[P, R]):
 
     @property
     def is_async(self) -> bool:
-        return inspect.iscoroutinefunction(self.function)
+        """Also of an object that is called like a coroutine."""
+        kind: Any = type(self.function)
+        called = kind.__call__ if callable(self.function) else None
+        return inspect.iscoroutinefunction(self.function) or inspect.iscoroutinefunction(called)
+
+    @property
+    def wanted_place(self) -> RunIn:
+        if self.policy.command:
+            return "process"
+        return self.policy.run_in or ("loop" if self.is_async else "process")
+
+    def _check_place(self) -> None:
+        name, place = self.name, self.wanted_place
+        if not callable(self.function):
+            raise _no(repr(self.function), "it cannot be called", "a function")
+        if inspect.isgeneratorfunction(self.function) or inspect.isasyncgenfunction(self.function):
+            raise _no(name, "it is a generator, of which a call runs nothing", "one that returns")
+        if place == "loop" and not self.is_async:
+            raise _no(name, "it is not async and would block the loop", "run_in='process'")
+        if place == "thread" and self.is_async:
+            raise _no(name, "it is async and needs no thread", "run_in='loop'")
+        if self.policy.on_pause == "freeze" and place != "process":
+            raise _no(name, f"what runs in a {place} cannot freeze", "run_in='process'")
 
     def arguments(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """The arguments by name, with the defaults: the same call is the same mapping.
@@ -137,6 +158,11 @@ class Tool(Generic[P, R]):
         """
         try:
             bound = signature_of(self.function).bind(*args, **kwargs)
+        except ValueError:
+            why = (
+                f"Cannot call tool {self.name!r}: it does not say what it takes. Nothing was begun."
+            )
+            raise InvalidInput(why) from None
         except TypeError as error:
             raise InvalidInput(
                 f"Cannot call tool {self.name!r}: {error}. Nothing was begun."

@@ -72,7 +72,7 @@ class Warden:
                     self._tidy(tree, fd)
             if self._trees and is_raised(self._flag):
                 for tree in list(self._trees.values()):
-                    tree.hurry()
+                    tree.hurry("the kill switch was engaged")
             self._unclosed = [tree for tree in self._unclosed if not tree.fence.close()]
             self._flush()
 

@@ -113,7 +113,10 @@ def _settle_in(spec: Message, pipes: Pipes) -> None:
     os.environ.clear()
     os.environ.update(environment)
     sys.stdout, sys.stderr = _text(1), _text(2)
-    os.chdir(spec["cwd"])
+    try:
+        os.chdir(spec["cwd"])
+    except OSError as error:
+        raise OSError(f"its working directory {spec['cwd']} cannot be used: {error}") from None
 
 
 def _text(fd: int) -> TextIO:
@@ -139,4 +142,7 @@ def _answer(fd: int, message: Message) -> None:
 
 
 def _described(error: BaseException) -> str:
-    return f"{type(error).__name__}: {error}"[:_ERROR_CHARS]
+    try:
+        return f"{type(error).__name__}: {error}"[:_ERROR_CHARS]
+    except BaseException:
+        return f"{type(error).__name__}: it cannot say what it is"

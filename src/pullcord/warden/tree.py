@@ -33,6 +33,7 @@ class Tree:
         self._status: int | None = None
         self._left = 0
         self._is_killing = False
+        self._why = ""  # who has it killed, if it is not its run
         self._is_frozen = False
         self._wants_frozen = False
         self._order = 0
@@ -65,9 +66,10 @@ class Tree:
         send(members, signal.SIGCONT)  # what stands still hears nothing
         self._due = self._asked_at + max(grace_s, 0.0)
 
-    def hurry(self) -> None:
+    def hurry(self, why: str = "") -> None:
         """The second press: SIGKILL now."""
         if not self.is_over and not self._is_killing:
+            self._why = why
             self._asked_at = self._asked_at or time.monotonic()
             if not self._began:
                 self._end(why="stopped before it began")
@@ -214,6 +216,6 @@ class Tree:
                 "left": self._left,
                 "survivors": survivors or [],
                 "ladder_ms": self._ms,
-                "why": why,
+                "why": why or self._why,
             }
         )

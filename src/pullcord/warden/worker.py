@@ -4,6 +4,7 @@ import asyncio
 import inspect
 import sys
 import traceback
+from contextlib import suppress
 from typing import Any, Final
 
 import msgspec
@@ -48,7 +49,8 @@ def _called(function: Any, given: Given) -> Answer:
         if inspect.iscoroutine(value):
             value = asyncio.run(value)
     except BaseException as error:
-        traceback.print_exc(file=sys.stderr)
+        with suppress(BaseException):  # it may have closed its error output
+            traceback.print_exc(file=sys.stderr)
         return Answer(error=_described(error))
     try:
         return Answer(result=dump(value))
@@ -59,7 +61,7 @@ def _called(function: Any, given: Given) -> Answer:
 def _described(error: BaseException) -> str:
     try:
         said = str(error).strip().encode(errors="backslashreplace").decode().replace("\0", "\\0")
-    except Exception:
+    except BaseException:
         said = "it cannot say what it is"
     name = type(error).__name__
     return f"{name}: {said[:_ERROR_CHARS]}" if said else name
