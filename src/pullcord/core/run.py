@@ -138,6 +138,11 @@ _COUNTS_AS: Final = {
 }
 
 
+def output_part(step: str, attempt: int) -> str:
+    """The part of text that holds what an attempt of a step puts out."""
+    return f"out-{step}-{attempt}"[:64]
+
+
 class Run(msgspec.Struct, omit_defaults=True):
     """A run as of record `seq`. A value: take a copy, or `apply`, never change one in place."""
 
@@ -194,6 +199,11 @@ class Run(msgspec.Struct, omit_defaults=True):
             if not plan.ended and plan.next:
                 return name, plan.next
         return None
+
+    def step_of_output(self, part: str) -> str:
+        """The step whose output this part of text is; empty: the agent's own words."""
+        known = (step for step, s in self.steps.items() if output_part(step, s.attempt) == part)
+        return next(known, "")
 
     def times_at(self, now_ms: int) -> Times:
         """Where the time went up to now. An ended run's clock stands still."""

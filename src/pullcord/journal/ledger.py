@@ -361,7 +361,8 @@ class Ledger:
         run = claim.run
         events = [event for step in run.open_steps() for event in judged(step, run.steps[step])]
         for part, text in joined(tx.live(run_id, after_pos=0)).items():
-            events.append(TextEnded(part=part, text=text, complete=False))
+            step = run.step_of_output(part)
+            events.append(TextEnded(part=part, text=text, complete=False, step=step))
         if events:
             lease = claim.lease
             mine = Append(run_id=run_id, events=events, expected_seq=run.seq, epoch=lease.epoch)

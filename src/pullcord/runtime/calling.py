@@ -8,6 +8,7 @@ import msgspec
 
 from pullcord.core.calls import Call, Happened, ToolContext, invoke
 from pullcord.core.events import RunIn, TextEnded
+from pullcord.core.run import output_part
 from pullcord.core.values import NULL, Json, dump, load
 from pullcord.errors import InvalidInput
 from pullcord.runtime.approvals import Granted, approved, withdraw_cards
@@ -220,7 +221,7 @@ class ToolCall:
     async def _show(self, flight: Flight, output: Output) -> None:
         """Show what comes as it comes. What is not accepted any more was never shown."""
         driver = self._driver
-        part = f"out-{flight.step}-{flight.attempt}"[:64]
+        part = output_part(flight.step, flight.attempt)
         shown = ""
         while piece := await output.piece():
             while not await driver.show(part, piece, offset=len(shown)):

@@ -156,6 +156,8 @@ class Context:
         What it puts out is shown as it comes. `declared` is what a tool could declare
         (`effect`, `timeout_s`, `undo`, `approve`, …).
         """
+        for part in argv:
+            check_text(part, field="command")
         policy = policy_of({**declared, "command": True})
         name = argv[0].rpartition("/")[2] if argv else ""
         meant = Tool(Command, policy, name=check_text(name, field="command", empty=False))

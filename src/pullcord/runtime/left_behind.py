@@ -33,7 +33,8 @@ async def end_texts(owner: Owner) -> None:
     """What was said in parts that have not ended was cut there."""
     live = await owner.site.journal.live_text(owner.run.id)
     for part, text in joined(live).items():
-        await owner.record(TextEnded(part=part, text=text, complete=False))
+        step = owner.run.step_of_output(part)
+        await owner.record(TextEnded(part=part, text=text, complete=False, step=step))
 
 
 async def name_the_vanished(owner: Owner) -> None:

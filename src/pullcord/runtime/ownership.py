@@ -103,7 +103,7 @@ class Ownership:
             return event
         live = await self._journal.live_text(self.run.id)
         shown = joined(live).get(event.part, "")
-        return TextEnded(part=event.part, text=shown, complete=False)
+        return TextEnded(part=event.part, text=shown, complete=False, step=event.step)
 
     async def catch_up(self) -> int:
         """Take in what others have recorded since, and return how many records that was."""

@@ -177,25 +177,20 @@ class Processes:
         await self._wake()
         self._number += 1
         process = Process(f"c{self._number}", self._order, news)
-        spec = {
-            **what,
-            "do": "start",
-            "call": process.call,
-            "env": _environment(env, process.call),
-            "cwd": cwd or _here(),
-        }
+        order = {"do": "start", "call": process.call, "function": what.get("function")}
+        spec = {**what, "env": _environment(env, process.call), "cwd": cwd or _here()}
         if not began(process):
             raise NotStarted("it was stopped before it began")
         pipes = [os.pipe2(os.O_CLOEXEC) for _ in range(3)]
-        file = _filed(given)
+        files = [_filed(json.dumps(spec).encode()), _filed(given)]
         for (read, _), take in zip(pipes, (out, err, None), strict=True):
             process.listen(read, take)
         self._calls[process.call] = process
-        fds = [file, *(write for _, write in pipes)]
+        fds = [*files, *(write for _, write in pipes)]
         try:
-            self._order(spec, fds)
+            self._order(order, fds)
         except OSError as error:
-            self._finish(process, {"began": False, "why": f"{_LOST}: {error}"})
+            self._finish(process, {"began": False, "why": f"the warden was not told: {error}"})
         return process
 
     async def aclose(self) -> None:

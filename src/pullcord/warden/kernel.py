@@ -50,8 +50,8 @@ def close_all_but(keep: Collection[int]) -> None:
 def reset_signals() -> None:
     """Signals mean again what they mean to a new program."""
     signal.set_wakeup_fd(-1)
-    for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGPIPE):
-        signal.signal(number, signal.SIG_DFL)
+    for name in ("SIGCHLD", "SIGTERM", "SIGINT", "SIGHUP", "SIGPIPE", "SIGALRM"):
+        signal.signal(signal.Signals[name], signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
 
 

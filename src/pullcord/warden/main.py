@@ -143,8 +143,8 @@ class Warden:
             self._trees[mine.fileno()] = tree
             self._by_call[call] = tree
             self._poll.register(mine.fileno(), select.POLLIN)
-            if "argv" in order:
-                self._fork_holder(order, tree, theirs.fileno(), fds)
+            if order["function"] is None:
+                self._fork_holder(tree, theirs.fileno(), fds)
                 theirs.close()
             else:
                 spec = {**order, "fence": spec_of(fence)}
@@ -158,10 +158,10 @@ class Warden:
                 with suppress(OSError):
                     os.close(fd)
 
-    def _fork_holder(self, order: Message, tree: Tree, status: int, fds: list[int]) -> None:
+    def _fork_holder(self, tree: Tree, status: int, fds: list[int]) -> None:
         pipes = Pipes(*fds)
         if os.fork() == 0:
-            hold(tree.fence, lambda: run_command(order, pipes), status, fds)
+            hold(tree.fence, lambda: run_command(pipes), status, fds)
 
     def _wake_zygote(self) -> Channel:
         if self._zygote is not None and is_alive(self._zygote_pid):

@@ -6,6 +6,7 @@ import importlib.util
 import json
 import os
 import sys
+import time
 from contextlib import suppress
 from typing import Any, Final, NamedTuple, NoReturn, TextIO
 
@@ -17,17 +18,20 @@ _READ_BYTES: Final = 1 << 20
 
 
 class Pipes(NamedTuple):
-    """The four descriptors that come with a call. `given`: arguments, or standard input."""
+    """The descriptors that come with a call. `what`: a file that says what to do, and where;
+    `given`: one with the arguments, or what is to be standard input."""
 
+    what: int
     given: int
     out: int
     err: int
     result: int
 
 
-def run_command(spec: Message, pipes: Pipes) -> NoReturn:
+def run_command(pipes: Pipes) -> NoReturn:
     """Become the command. What keeps it from becoming one is its result."""
     try:
+        spec = json.loads(_read_all(pipes.what))
         _settle_in(spec, pipes)
         os.dup2(pipes.given, 0)
         os.set_inheritable(pipes.result, False)
@@ -39,16 +43,18 @@ def run_command(spec: Message, pipes: Pipes) -> NoReturn:
         os._exit(127)
 
 
-def call_function(spec: Message, pipes: Pipes, learnt: int = -1) -> NoReturn:
+def call_function(pipes: Pipes, learnt: int = -1) -> NoReturn:
     """Call the function and answer what it returned or raised. `learnt`: where to say that its
     module could be imported, and that it started no threads."""
     try:
+        spec = json.loads(_read_all(pipes.what))
         _settle_in(spec, pipes)
         gc.enable()
+        since = time.monotonic()
         function = find(spec["function"])
         if learnt >= 0:
             threads = len(os.listdir("/proc/self/task"))
-            os.write(learnt, b"%d" % min(threads, 9))
+            os.write(learnt, b"%d %f" % (threads, time.monotonic() - since))
             os.close(learnt)
         given = json.loads(_read_all(pipes.given))
         worker: Any = importlib.import_module("pullcord.warden.worker")
@@ -106,7 +112,7 @@ def _settle_in(spec: Message, pipes: Pipes) -> None:
     os.dup2(nothing, 0)
     os.dup2(pipes.out, 1)
     os.dup2(pipes.err, 2)
-    for fd in (nothing, pipes.out, pipes.err):
+    for fd in (nothing, pipes.what, pipes.out, pipes.err):
         if fd > 2:
             os.close(fd)
     environment: dict[str, str] = spec["env"]

@@ -1,5 +1,6 @@
 """Messages between the runtime, the warden and the zygote: JSON in packets, with descriptors."""
 
+import errno
 import json
 import os
 import socket
@@ -9,7 +10,7 @@ from contextlib import suppress
 from typing import Any, Final, TypeAlias
 
 Message: TypeAlias = dict[str, Any]
-_PACKET_MAX_BYTES: Final = 192 * 1024
+PACKET_MAX_BYTES: Final = 160 * 1024
 _FDS_MAX: Final = 8
 
 
@@ -34,7 +35,12 @@ class Channel:
         Raises:
             OSError: nobody is at the other end, or the message is too long for one packet.
         """
-        self._unsent.append((json.dumps(message).encode(), list(fds)))
+        packet = json.dumps(message).encode()
+        if len(packet) > PACKET_MAX_BYTES:
+            _close(fds)
+            why = f"{len(packet):,} bytes are more than the {PACKET_MAX_BYTES:,} that can be sent"
+            raise OSError(errno.EMSGSIZE, why)
+        self._unsent.append((packet, list(fds)))
         self.flush()
 
     def flush(self) -> None:
@@ -58,7 +64,7 @@ class Channel:
             EOFError: the other end is gone.
         """
         try:
-            packet, fds, _, _ = socket.recv_fds(self._sock, _PACKET_MAX_BYTES, _FDS_MAX)
+            packet, fds, _, _ = socket.recv_fds(self._sock, PACKET_MAX_BYTES, _FDS_MAX)
         except BlockingIOError:
             return None
         except OSError:

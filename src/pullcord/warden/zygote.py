@@ -8,6 +8,7 @@ call has to do with it. When it went well, the zygote imports the module too.
 import gc
 import os
 import select
+import signal
 import sys
 from contextlib import suppress
 from typing import Final, NoReturn
@@ -24,6 +25,7 @@ from pullcord.warden.kernel import (
 from pullcord.warden.roots import Pipes, call_function, import_at
 from pullcord.warden.wire import Channel, Message
 
+_PATIENCE_S: Final = 1.0
 _KNOWN_ALREADY: Final = "pullcord.warden.worker"
 
 
@@ -39,11 +41,16 @@ def serve(channel: Channel, sys_path: list[str], warden: int) -> NoReturn:
     Zygote(channel, woken).loop()
 
 
+def _too_long(_number: int, _frame: object) -> None:
+    raise TimeoutError
+
+
 class Zygote:
     def __init__(self, channel: Channel, woken: int) -> None:
         self._channel = channel
         self._woken = woken
         self._known: set[str] = set()
+        self._hopeless: set[str] = set()  # modules that each call has to import by itself
         self._learning: dict[int, Message] = {}  # where a first call says how its import went
         self._poll = select.poll()
         for fd in (channel.fileno(), woken):
@@ -72,13 +79,13 @@ class Zygote:
         pipes = Pipes(*fds)
         keep = list(fds)
         said = learnt = -1
-        if spec["function"]["module"] not in self._known:
+        if spec["function"]["module"] not in self._known | self._hopeless:
             said, learnt = os.pipe()
             keep.append(learnt)
         if os.fork() == 0:
             hold(
                 fence_of(spec["fence"]),
-                lambda: call_function(spec, pipes, learnt),
+                lambda: call_function(pipes, learnt),
                 status,
                 keep,
             )
@@ -89,13 +96,22 @@ class Zygote:
             self._poll.register(said, select.POLLIN)
 
     def _learn(self, fd: int) -> None:
-        """A first call says how many threads its import left running; nothing, if it failed."""
+        """A first call says how many threads its import left running, and how long it took;
+        nothing, if it failed. Here it must not take much longer: others are waiting."""
         spec = self._learning.pop(fd)
         self._poll.unregister(fd)
-        threads = os.read(fd, 16)
+        threads, _, took_s = os.read(fd, 64).partition(b" ")
         os.close(fd)
+        module = spec["function"]["module"]
+        if not took_s or module in self._known | self._hopeless:
+            return
+        self._hopeless.add(module)
         if threads == b"1":
+            signal.signal(signal.SIGALRM, _too_long)
+            signal.setitimer(signal.ITIMER_REAL, _PATIENCE_S + 3 * float(took_s))
             with suppress(BaseException):
                 import_at(spec["function"])
-                self._known.add(spec["function"]["module"])
-                gc.freeze()
+                self._known.add(module)
+                self._hopeless.discard(module)
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            gc.freeze()
