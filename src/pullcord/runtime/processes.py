@@ -144,13 +144,14 @@ class Processes:
     """All process tools of one runtime. The warden is started with the first of them."""
 
     def __init__(self, *, fence: str = "auto", flag: str = "") -> None:
-        self._fence, self._flag = fence, flag
+        self._fence, self._flag = fence, os.path.abspath(flag) if flag else ""
         self._channel: Channel | None = None
         self._warden: subprocess.Popen[bytes] | None = None
         self._ready: asyncio.Future[Message] | None = None
         self._calls: dict[str, Process] = {}
         self._number = 0
         self._home = ""
+        self._leaving: set[asyncio.Future[None]] = set()  # wardens that are not gone yet
         self._lock = threading.Lock()
         self.kind = ""  # of the fences that the warden makes; empty while there is none
 
@@ -195,18 +196,10 @@ class Processes:
 
     async def aclose(self) -> None:
         """Let go of the warden. It ends whatever is still running, and itself."""
-        if self._channel is None or self._warden is None:
-            return
-        channel, warden = self._channel, self._warden
-        self._lose(channel)
-        gone = asyncio.Event()
-        watched = os.pidfd_open(warden.pid)
-        loop = asyncio.get_running_loop()
-        loop.add_reader(watched, gone.set)
-        await gone.wait()
-        loop.remove_reader(watched)
-        os.close(watched)
-        warden.wait()
+        if self._channel is not None:
+            self._lose(self._channel)
+        if self._leaving:
+            await asyncio.wait(self._leaving)
 
     # --- the warden ---
 
@@ -226,7 +219,7 @@ class Processes:
         self.kind, self._home = message["fence"], message["home"]
 
     def _begin(self) -> None:
-        loop = asyncio.get_running_loop()
+        loop = self._loop = asyncio.get_running_loop()
         self._ready = loop.create_future()
         mine, theirs = pair()
         os.set_inheritable(theirs.fileno(), True)
@@ -258,6 +251,20 @@ class Processes:
             if self._channel is None:
                 raise BrokenPipeError(_LOST)
             self._channel.send(message, fds or ())
+            if self._channel.is_behind:
+                with suppress(RuntimeError):
+                    self._loop.call_soon_threadsafe(self._catch_up, self._channel)
+
+    def _catch_up(self, channel: Channel) -> None:
+        """Send what did not fit as soon as it does."""
+        with self._lock, suppress(OSError):
+            if channel is not self._channel:
+                return
+            channel.flush()
+            if channel.is_behind:
+                self._loop.add_writer(channel.fileno(), self._catch_up, channel)
+            else:
+                self._loop.remove_writer(channel.fileno())
 
     def _hear(self, channel: Channel) -> None:
         try:
@@ -283,6 +290,7 @@ class Processes:
         if channel is not self._channel:
             return
         asyncio.get_running_loop().remove_reader(channel.fileno())
+        asyncio.get_running_loop().remove_writer(channel.fileno())
         with self._lock:
             self._channel = None
             channel.close()
@@ -291,10 +299,28 @@ class Processes:
             self._ready.exception()
         else:
             self._ready = None
-        if self._home:
-            clear_cgroup(self._home)
-        for process in list(self._calls.values()):
-            self._finish(process, {"began": True, "why": _LOST})
+        if self._warden is not None:
+            self._bury(self._warden, self._home, list(self._calls.values()))
+
+    def _bury(self, warden: "subprocess.Popen[bytes]", home: str, calls: list[Process]) -> None:
+        """Its calls have ended when it has: it, or its guard, does not go before they are gone."""
+        loop = asyncio.get_running_loop()
+        gone: asyncio.Future[None] = loop.create_future()
+        self._leaving.add(gone)
+        watched = os.pidfd_open(warden.pid)
+
+        def is_gone() -> None:
+            loop.remove_reader(watched)
+            os.close(watched)
+            warden.wait()
+            if home:
+                clear_cgroup(home)
+            for process in calls:
+                self._finish(process, {"began": True, "why": _LOST})
+            self._leaving.discard(gone)
+            gone.set_result(None)
+
+        loop.add_reader(watched, is_gone)
 
 
 def address_of(function: Any) -> dict[str, str] | None:

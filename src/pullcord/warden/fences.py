@@ -9,6 +9,7 @@ import os
 import re
 import secrets
 import signal
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Final, Literal, Protocol, TypeAlias
@@ -18,13 +19,14 @@ from pullcord.warden.kernel import (
     descendants_of,
     enter_new_pid_namespace,
     is_alive,
+    is_still,
     send,
-    state_of,
 )
 
 Kind: TypeAlias = Literal["cgroup", "namespace", "sweep"]
 KINDS: Final[tuple[Kind, ...]] = ("cgroup", "namespace", "sweep")
 _PASSES_MAX: Final = 200
+_CLEAR_S: Final = 1.0
 _OURS: Final = re.compile(r"pullcord-(\d+)-(\d+)-[0-9a-f]+")
 
 
@@ -73,27 +75,31 @@ class Sweep:
         send(self._stop_all(holder), signal.SIGKILL)
 
     def freeze(self, holder: int) -> None:
-        running = {pid for pid in self.members(holder) if state_of(pid) not in ("T", "t")}
+        running = {pid for pid in self._sight(holder) if not is_still(pid)}
         self._stopped |= self._stop_all(holder, running)
 
     def is_frozen(self, holder: int) -> bool:
-        return all(state_of(pid) in ("T", "t") for pid in self.members(holder))
+        return all(is_still(pid) for pid in self._sight(holder))
 
     def thaw(self, holder: int) -> None:
-        send(self._stopped & self.members(holder), signal.SIGCONT)
+        send(self._stopped & self._sight(holder), signal.SIGCONT)
         self._stopped.clear()
 
     def close(self) -> bool:
         return True
 
+    def _sight(self, holder: int) -> set[int]:
+        """Whom signals are for."""
+        return self.members(holder)
+
     def _stop_all(self, holder: int, first: set[int] | None = None) -> set[int]:
         """Stop everything and return it. What was forked before it stood still is in the next
         pass; two passes without anything new are the end. `first`: leave out what stood before."""
-        asleep = self.members(holder) - first if first is not None else set[int]()
+        asleep = self._sight(holder) - first if first is not None else set[int]()
         seen: set[int] = set()
         quiet = 0
         for _ in range(_PASSES_MAX):
-            found = self.members(holder) - seen - asleep
+            found = self._sight(holder) - seen - asleep
             send(found, signal.SIGSTOP)
             seen |= found
             quiet = 0 if found else quiet + 1
@@ -118,13 +124,16 @@ class Namespace(Sweep):
         send(children_of(holder), signal.SIGKILL)
 
 
-class Cgroup:
-    """A cgroup of version 2. It holds whatever was forked inside, whoever its parent is."""
+class Cgroup(Sweep):
+    """A cgroup of version 2. It holds whatever was forked inside, whoever its parent is.
+
+    A tool with enough rights can move to another one. What has, is swept.
+    """
 
     kind: Kind = "cgroup"
-    needs_init = False
 
     def __init__(self, path: str, *, is_new: bool = True) -> None:
+        super().__init__()
         self._path = path
         if is_new:
             os.mkdir(path)
@@ -133,39 +142,39 @@ class Cgroup:
         self._write("cgroup.procs", "0")
 
     def members(self, holder: int) -> set[int]:
-        try:
-            with open(f"{self._path}/cgroup.procs") as file:
-                inside = {int(pid) for pid in file.read().split()}
-        except OSError:
-            return set()
-        return {pid for pid in inside - {holder} if is_alive(pid)}
+        return self._inside(holder) | self._sight(holder)
 
     def kill(self, holder: int) -> None:
+        if self._sight(holder):
+            super().kill(holder)
         self._write("cgroup.kill", "1")
+        send(self._inside(holder), signal.SIGKILL)  # see clear_cgroup
 
     def freeze(self, holder: int) -> None:
         self._write("cgroup.freeze", "1")
+        super().freeze(holder)
 
     def is_frozen(self, holder: int) -> bool:
         with suppress(OSError), open(f"{self._path}/cgroup.events") as file:
-            return "frozen 1" in file.read()
+            return "frozen 1" in file.read() and super().is_frozen(holder)
         return False
 
     def thaw(self, holder: int) -> None:
+        super().thaw(holder)
         self._write("cgroup.freeze", "0")
 
     def close(self) -> bool:
-        try:
-            os.rmdir(self._path)
-        except FileNotFoundError:
-            return True
-        except OSError:
-            return False
-        return True
+        return remove_cgroup(self._path)
 
     @property
     def path(self) -> str:
         return self._path
+
+    def _inside(self, holder: int) -> set[int]:
+        return {pid for pid in inside_cgroup(self._path) - {holder} if is_alive(pid)}
+
+    def _sight(self, holder: int) -> set[int]:
+        return descendants_of(holder) - self._inside(holder)
 
     def _write(self, name: str, text: str) -> None:
         with open(f"{self._path}/{name}", "w") as file:
@@ -255,18 +264,29 @@ def cgroup_of_this_process() -> str | None:
     return None
 
 
+def inside_cgroup(path: str) -> set[int]:
+    """Who is in a cgroup, or in one that was made below it."""
+    inside: set[int] = set()
+    for place, _, _ in os.walk(path):
+        with suppress(OSError), open(f"{place}/cgroup.procs") as file:
+            inside |= {int(pid) for pid in file.read().split()}
+    return inside
+
+
 def clear_cgroup(home: str) -> bool:
     """Kill whatever is left in a cgroup of ours and remove it. False: not possible yet."""
     with suppress(OSError), open(f"{home}/cgroup.kill", "w") as file:
         file.write("1")
-    with suppress(OSError):
-        for name in os.listdir(home):
-            if os.path.isdir(f"{home}/{name}"):
-                with suppress(OSError):
-                    os.rmdir(f"{home}/{name}")
-    with suppress(OSError):
-        os.rmdir(home)
-    return not os.path.exists(home)
+    send(inside_cgroup(home), signal.SIGKILL)  # it spares who has lost its first thread
+    return remove_cgroup(home)
+
+
+def remove_cgroup(path: str) -> bool:
+    """Remove an empty cgroup and what was made below it. False: not possible yet."""
+    for place, _, _ in os.walk(path, topdown=False):
+        with suppress(OSError):
+            os.rmdir(place)
+    return not os.path.exists(path)
 
 
 def clear_the_dead(base: str) -> None:
@@ -274,8 +294,10 @@ def clear_the_dead(base: str) -> None:
     with suppress(OSError):
         for name in os.listdir(base):
             found = _OURS.fullmatch(name)
-            if found and started_at(int(found[1])) != found[2]:
-                clear_cgroup(f"{base}/{name}")
+            if found and not (is_alive(int(found[1])) and started_at(int(found[1])) == found[2]):
+                until = time.monotonic() + _CLEAR_S
+                while not clear_cgroup(f"{base}/{name}") and time.monotonic() < until:
+                    time.sleep(0.002)
 
 
 def started_at(pid: int) -> str:

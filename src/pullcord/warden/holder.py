@@ -49,6 +49,7 @@ def _start(root: Callable[[], NoReturn], line: socket.socket, keep: list[int]) -
         os.setsid()
         die_with_parent()
         root()
+    _say(line, "started")
     for fd in keep:
         os.close(fd)
     while True:

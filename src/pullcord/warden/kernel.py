@@ -67,8 +67,9 @@ def collect_the_dead(woken: int) -> None:
     with suppress(BlockingIOError):
         os.read(woken, 4096)
     with suppress(ChildProcessError):
-        while os.waitpid(-1, os.WNOHANG)[0]:
-            pass
+        while (heard := os.waitpid(-1, os.WNOHANG | os.WUNTRACED))[0]:
+            if os.WIFSTOPPED(heard[1]):  # a tool has stopped its holder, which is to go on
+                send([heard[0]], signal.SIGCONT)
 
 
 def _nothing(_number: int, _frame: object) -> None:
@@ -81,21 +82,44 @@ def send(pids: Iterable[int], number: signal.Signals) -> None:
             os.kill(pid, number)
 
 
-def state_of(pid: int) -> str:
-    """The kernel's letter for what a process is doing. Empty: there is none."""
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            return file.read().rpartition(b")")[2].split()[0].decode()
-    except (OSError, IndexError):
-        return ""
+def states_of(pid: int) -> set[str]:
+    """The kernel's letters for what its threads are doing, the dead ones apart. A process whose
+    first thread is over has the state of a corpse, and is none."""
+    found: set[str] = set()
+    with suppress(OSError):
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            with (
+                suppress(OSError, IndexError),
+                open(f"/proc/{pid}/task/{thread}/stat", "rb") as file,
+            ):
+                found.add(file.read().rpartition(b")")[2].split()[0].decode())
+    return found - {"Z", "X", "x"}
 
 
 def is_alive(pid: int) -> bool:
     """Whether it can still do something: a corpse that nobody has collected cannot."""
-    return state_of(pid) not in ("", "Z", "X", "x")
+    return bool(states_of(pid))
 
 
-def children_of(pid: int) -> list[int]:
+def is_still(pid: int) -> bool:
+    """Whether it is stopped. What waits in vfork for a stopped child is as good as that: it is
+    stopped itself before it comes back."""
+    states = states_of(pid) - {"T", "t"}
+    if states != {"D"}:
+        return not states
+    return _stop_is_pending(pid) and any(
+        states_of(child) <= {"T", "t"} for child in children_of(pid)
+    )
+
+
+def _stop_is_pending(pid: int) -> bool:
+    with suppress(OSError, StopIteration), open(f"/proc/{pid}/status") as file:
+        pending = next(line for line in file if line.startswith("ShdPnd:"))
+        return bool(int(pending.split()[1], 16) >> (signal.SIGSTOP - 1) & 1)
+    return False
+
+
+def children_of(pid: int | str) -> list[int]:
     found: list[int] = []
     with suppress(OSError):
         for thread in os.listdir(f"/proc/{pid}/task"):

@@ -19,6 +19,7 @@ from pullcord.warden.holder import hold
 from pullcord.warden.kernel import (
     adopt_orphans,
     children_of,
+    close_all_but,
     collect_the_dead,
     descendants_of,
     is_alive,
@@ -32,12 +33,13 @@ from pullcord.warden.zygote import serve
 
 _FLAG_S: Final = 0.2  # how often the flag is looked at while something is running
 _LAST_S: Final = 2.0
+_ORDERS_MAX: Final = 32
 
 
 class Warden:
-    def __init__(self, channel: Channel, runtime: int, woken: int) -> None:
+    def __init__(self, channel: Channel, above: list[int], woken: int) -> None:
         self._channel = channel
-        self._runtime = runtime  # a pidfd, or -1
+        self._above = above  # pidfds of those without whom it has no business
         self._woken = woken
         self._trees: dict[int, Tree] = {}  # by the descriptor of its holder's line
         self._by_call: dict[str, Tree] = {}
@@ -48,38 +50,39 @@ class Warden:
         self._sys_path: list[str] = []
         self._flag = ""
         self._poll = select.poll()
-        for fd in (channel.fileno(), runtime, woken):
-            if fd >= 0:
-                self._poll.register(fd, select.POLLIN)
+        for fd in (channel.fileno(), *above, woken):
+            self._poll.register(fd, select.POLLIN)
 
     # --- the loop ---
 
     def loop(self) -> NoReturn:
         while True:
             for fd, _ in self._poll.poll(self._patience_ms()):
-                if fd in (self._runtime, self._channel.fileno()):
-                    self._hear_runtime(gone=fd == self._runtime)
+                if fd in (*self._above, self._channel.fileno()):
+                    self._hear_runtime(gone=fd in self._above)
                 elif fd == self._woken:
                     collect_the_dead(self._woken)
                 elif fd in self._trees:
                     tree = self._trees[fd]
                     tree.hear(refuse=self._refusal())
+                    if tree.is_silent:
+                        self._poll.unregister(fd)
                     self._tidy(tree, fd)
             now = time.monotonic()
             for fd, tree in list(self._trees.items()):
                 if tree.due is not None and tree.due <= now:
                     tree.tick(now)
                     self._tidy(tree, fd)
-            if self._trees and is_raised(self._flag):
+            if self._trees and (refusal := self._refusal()):
                 for tree in list(self._trees.values()):
-                    tree.hurry("the kill switch was engaged")
+                    tree.hurry(refusal)
             self._unclosed = [tree for tree in self._unclosed if not tree.fence.close()]
             self._flush()
 
     def _patience_ms(self) -> float | None:
         due = [tree.due for tree in self._trees.values() if tree.due is not None]
         wait_s = min(due) - time.monotonic() if due else None
-        if self._channel.is_behind:
+        if self._channel.is_behind or (self._zygote is not None and self._zygote.is_behind):
             wait_s = min(wait_s or 0.01, 0.01)
         if self._trees and self._flag:
             wait_s = min(_FLAG_S, wait_s) if wait_s is not None else _FLAG_S
@@ -91,7 +94,9 @@ class Warden:
         if gone:
             self._end_everything()
         try:
-            while received := self._channel.receive():
+            for _ in range(_ORDERS_MAX):  # in one go: what is due has its turn
+                if not (received := self._channel.receive()):
+                    break
                 self._obey(*received)
         except EOFError:
             self._end_everything()
@@ -139,12 +144,12 @@ class Warden:
                 raise OSError(0, refusal)
             fence = self._fences.new(call)
             mine, theirs = socket.socketpair()
-            tree = Tree(call, fence, mine, self._say)
+            tree = Tree(call, fence, mine, self._say, self._strays)
             self._trees[mine.fileno()] = tree
             self._by_call[call] = tree
             self._poll.register(mine.fileno(), select.POLLIN)
             if order["function"] is None:
-                self._fork_holder(tree, theirs.fileno(), fds)
+                tree.holder = self._fork_holder(tree, theirs.fileno(), fds)
                 theirs.close()
             else:
                 spec = {**order, "fence": spec_of(fence)}
@@ -158,10 +163,12 @@ class Warden:
                 with suppress(OSError):
                     os.close(fd)
 
-    def _fork_holder(self, tree: Tree, status: int, fds: list[int]) -> None:
+    def _fork_holder(self, tree: Tree, status: int, fds: list[int]) -> int:
         pipes = Pipes(*fds)
-        if os.fork() == 0:
+        pid = os.fork()
+        if pid == 0:
             hold(tree.fence, lambda: run_command(pipes), status, fds)
+        return pid
 
     def _wake_zygote(self) -> Channel:
         if self._zygote is not None and is_alive(self._zygote_pid):
@@ -187,35 +194,38 @@ class Warden:
             return
         del self._by_call[tree.call]
         place = next(number for number, known in self._trees.items() if known is tree)
-        self._poll.unregister(place)
+        with suppress(KeyError):
+            self._poll.unregister(place)
         del self._trees[place]
-        self._kill_strays()
+        send(self._strays(), signal.SIGKILL)
         if not tree.fence.close():
             self._unclosed.append(tree)
 
-    def _kill_strays(self) -> None:
+    def _strays(self) -> set[int]:
         """Whose holder was killed by somebody becomes our child. Nobody vouches for it."""
-        holders = {tree.holder for tree in self._trees.values()}
-        if any(not tree.holder for tree in self._trees.values()):
-            return  # one is on its way, and cannot be told apart
-        for child in children_of(os.getpid()):
-            if child not in holders and child != self._zygote_pid and is_alive(child):
-                send([*descendants_of(child), child], signal.SIGKILL)
+        collect_the_dead(self._woken)
+        ours = {self._zygote_pid, *(tree.holder for tree in self._trees.values())}
+        strays = {child for child in children_of(os.getpid()) if child not in ours}
+        return {pid for child in strays for pid in {child} | descendants_of(child) if is_alive(pid)}
 
     def _end_everything(self) -> NoReturn:
         """Nobody is left to be told. Kill until nothing is left, within a bound, and end."""
         until = time.monotonic() + _LAST_S
+        self._fences.close()  # what can be killed as one is
         while self._trees and time.monotonic() < until:
             for fd, tree in list(self._trees.items()):
-                tree.hurry()
+                if time.monotonic() >= until:
+                    break
+                tree.hurry("the warden is gone")
                 tree.hear(refuse="the runtime is gone")
                 tree.tick(time.monotonic())
                 self._tidy(tree, fd)
             time.sleep(0.002)
-        self._kill_strays()
         if self._zygote_pid:
             send([self._zygote_pid], signal.SIGKILL)
-        while not self._fences.close() and time.monotonic() < until:
+            self._zygote_pid = 0  # what its imports have started are strays from here on
+        while (self._strays() or not self._fences.close()) and time.monotonic() < until:
+            send(self._strays(), signal.SIGKILL)
             collect_the_dead(self._woken)
             time.sleep(0.002)
         os._exit(0)
@@ -227,24 +237,43 @@ class Warden:
             self._channel.send(message)
 
     def _flush(self) -> None:
-        with suppress(OSError):
-            self._channel.flush()
+        for channel in (self._channel, self._zygote):
+            with suppress(OSError):
+                if channel is not None:
+                    channel.flush()
 
 
 def main() -> NoReturn:
     fd, runtime = int(sys.argv[1]), int(sys.argv[2])
     os.chdir("/")
-    try:
-        watched = os.pidfd_open(runtime)
-    except OSError:
-        watched = -1
-    if os.getppid() != runtime:
-        os._exit(1)
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)  # it ends with its runtime, not before
+    above = [os.pidfd_open(os.getpid())]
+    with suppress(OSError):
+        above.append(os.pidfd_open(runtime))
+    if os.getppid() != runtime:
+        os._exit(1)
+    adopt_orphans()
+    if warden := os.fork():
+        _guard(warden)
     woken = wake_when_a_child_dies()
     adopt_orphans()
-    Warden(Channel(socket.socket(fileno=fd)), watched, woken).loop()
+    Warden(Channel(socket.socket(fileno=fd)), above, woken).loop()
+
+
+def _guard(warden: int) -> NoReturn:
+    """Outlive the warden, should somebody kill it: what it held falls to us, and ends with it."""
+    close_all_but([])
+    while os.WIFSTOPPED(os.waitpid(warden, os.WUNTRACED)[1]):
+        send([warden], signal.SIGCONT)
+    until = time.monotonic() + _LAST_S
+    while children_of(os.getpid()) and time.monotonic() < until:
+        send(descendants_of(os.getpid()), signal.SIGKILL)
+        with suppress(ChildProcessError):
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+        time.sleep(0.002)
+    os._exit(0)
 
 
 if __name__ == "__main__":

@@ -23,13 +23,26 @@ Report: TypeAlias = Callable[[Message], None]
 class Tree:
     """Made when a call is asked for; over when nothing of it is left, or it is given up."""
 
-    def __init__(self, call: str, fence: Fence, line: socket.socket, report: Report) -> None:
+    def __init__(
+        self,
+        call: str,
+        fence: Fence,
+        line: socket.socket,
+        report: Report,
+        strays: Callable[[], set[int]],
+    ) -> None:
+        """`strays`: who is left of trees whose holder was killed."""
         self.call, self.fence, self.line = call, fence, line
+        self._strays = strays
         self.holder = 0
         self.rung: Rung = ""
         self.is_over = False
         self._report = report
         self._began = False
+        self._is_started = False  # the holder has forked the tool: there is somebody to signal
+        self._is_holder_gone = False
+        self._why = ""
+        self._told: set[int] = set()  # who was sent a SIGTERM
         self._status: int | None = None
         self._left = 0
         self._is_killing = False
@@ -49,6 +62,11 @@ class Tree:
         """When `tick` wants to be called."""
         return self._due
 
+    @property
+    def is_silent(self) -> bool:
+        """Nothing more is to be heard from its holder."""
+        return self._is_holder_gone
+
     # --- orders ---
 
     def stop(self, grace_s: float) -> None:
@@ -60,19 +78,24 @@ class Tree:
             self._end(why="stopped before it began")
             return
         self._reach("terminated")
-        members = self.fence.members(self.holder)
-        send(members, signal.SIGTERM)
-        self.thaw()
-        send(members, signal.SIGCONT)  # what stands still hears nothing
+        if self._is_started:
+            self._terminate()
         self._due = self._asked_at + max(grace_s, 0.0)
 
+    def _terminate(self) -> None:
+        untold = self._members() - self._told
+        send(untold, signal.SIGTERM)
+        self.thaw()
+        send(untold, signal.SIGCONT)  # what stands still hears nothing
+        self._told |= untold
+
     def hurry(self, why: str = "") -> None:
-        """The second press: SIGKILL now."""
+        """The second press: SIGKILL now. `why`: what is to be said about it."""
         if not self.is_over and not self._is_killing:
             self._why = why
             self._asked_at = self._asked_at or time.monotonic()
             if not self._began:
-                self._end(why="stopped before it began")
+                self._end(why=why or "stopped before it began")
             else:
                 self._reach("killed")
                 self._kill()
@@ -82,19 +105,19 @@ class Tree:
         self._wants_frozen = True
         self._is_frozen = False
         self._order = number or self._order
-        if self._began and not self.rung and not self.is_over:
+        if self._is_started and not self.rung and not self._is_killing and not self.is_over:
             with suppress(OSError):
                 self.fence.freeze(self.holder)
             self._due = time.monotonic()
 
     def thaw(self) -> None:
         self._wants_frozen = False
-        if self._began and not self._is_killing:
+        self._is_frozen = False
+        if self._is_started and not self._is_killing:
             with suppress(OSError):
                 self.fence.thaw(self.holder)
-        if not self.rung:
-            self._due = None
-        self._is_frozen = False
+            if not self.rung:
+                self._due = None
 
     # --- what the holder says ---
 
@@ -123,17 +146,21 @@ class Tree:
             with suppress(OSError):
                 self.line.send(GO)
             self._report({"call": self.call, "is": "began", "pid": self.holder})
-            if self._wants_frozen:
+        elif word == "started":
+            self._is_started = True
+            if self.rung == "terminated":
+                self._terminate()
+            elif self._wants_frozen:
                 self.freeze()
         elif word == "exit":
             status, left = rest.split()
             self._status = int(status)
             if left == "0":
                 return self._end()
-            if not self._is_killing:
-                self._left = len(self.fence.members(self.holder))
-                if self.rung:
-                    self._reach("killed")
+            if self.rung == "terminated" and not self._is_killing:
+                self._terminate()  # whom it has forked meanwhile; the rest has its grace
+            elif not self._is_killing:
+                self._left = len(self._members())
                 self._kill()
         elif word == "failed":
             self._end(why=rest)
@@ -141,14 +168,13 @@ class Tree:
 
     def _holder_is_gone(self) -> None:
         """It ended by itself, or something has killed it. What it held is killed."""
-        if self.is_over:
+        if self.is_over or self._is_holder_gone:
             return
+        self._is_holder_gone = True
         if not self._began:
             self._end(why="its holder could not be started")
-        elif not self._is_killing:
+        else:
             self._kill()
-        elif not self._members():
-            self._end()
 
     # --- time ---
 
@@ -160,6 +186,8 @@ class Tree:
             return self._bury(now)
         if self.rung == "terminated":
             self._reach("killed")
+            if self._status is not None:
+                self._left = len(self._members())
             return self._kill()
         if self._wants_frozen and not self._is_frozen:
             if self.fence.is_frozen(self.holder):
@@ -175,24 +203,34 @@ class Tree:
         if not self._is_killing:
             self._is_killing = True
             self._give_up_at = now + _KILL_S
+        self._strike()
+        self._due = now + _LOOK_S / 4
+
+    def _strike(self) -> None:
+        if not self._is_started and not self._is_holder_gone:
+            send([self.holder], signal.SIGKILL)  # before it forks, or just after
         with suppress(OSError):
             self.fence.kill(self.holder)
-        self._due = now + _LOOK_S / 4
+        if self._is_holder_gone or not is_alive(self.holder):
+            send(self._strays(), signal.SIGKILL)
 
     def _bury(self, now: float) -> None:
         left = self._members()
-        if not left:
-            self._end()
+        if not left and self._is_holder_gone:
+            lost = self._status is None and not self.rung
+            self._end(why="its holder was killed" if lost else "")
         elif now >= self._give_up_at:
             self._reach("abandoned")
             self._end(survivors=sorted(left))
         else:
-            with suppress(OSError):
-                self.fence.kill(self.holder)
+            self._strike()
             self._due = now + _LOOK_S
 
     def _members(self) -> set[int]:
-        return self.fence.members(self.holder) if self.holder else set()
+        found = self.fence.members(self.holder) if self.holder else set[int]()
+        if self._is_holder_gone:  # whom it had adopted is the warden's child now, or soon
+            found |= {self.holder} if is_alive(self.holder) else self._strays()
+        return found
 
     # --- the end ---
 
@@ -201,11 +239,11 @@ class Tree:
         self._ms[rung] = round((time.monotonic() - self._asked_at) * 1000, 1)
 
     def _end(self, *, why: str = "", survivors: list[int] | None = None) -> None:
-        if self.holder and is_alive(self.holder):
-            send([self.holder], signal.SIGKILL)
         self.is_over = True
         self._due = None
         self.line.close()
+        if self.holder and is_alive(self.holder):
+            send([self.holder], signal.SIGKILL)
         self._report(
             {
                 "call": self.call,

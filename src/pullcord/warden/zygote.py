@@ -10,7 +10,8 @@ import os
 import select
 import signal
 import sys
-from contextlib import suppress
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
 from typing import Final, NoReturn
 
 from pullcord.warden.fences import fence_of
@@ -25,7 +26,6 @@ from pullcord.warden.kernel import (
 from pullcord.warden.roots import Pipes, call_function, import_at
 from pullcord.warden.wire import Channel, Message
 
-_PATIENCE_S: Final = 1.0
 _KNOWN_ALREADY: Final = "pullcord.warden.worker"
 
 
@@ -39,10 +39,6 @@ def serve(channel: Channel, sys_path: list[str], warden: int) -> NoReturn:
     with suppress(ImportError):
         __import__(_KNOWN_ALREADY)
     Zygote(channel, woken).loop()
-
-
-def _too_long(_number: int, _frame: object) -> None:
-    raise TimeoutError
 
 
 class Zygote:
@@ -96,22 +92,32 @@ class Zygote:
             self._poll.register(said, select.POLLIN)
 
     def _learn(self, fd: int) -> None:
-        """A first call says how many threads its import left running, and how long it took;
-        nothing, if it failed. Here it must not take much longer: others are waiting."""
+        """A first call says how long its import took; nothing, if it failed or is not alone."""
         spec = self._learning.pop(fd)
         self._poll.unregister(fd)
-        threads, _, took_s = os.read(fd, 64).partition(b" ")
+        took_ms = os.read(fd, 16)
         os.close(fd)
         module = spec["function"]["module"]
-        if not took_s or module in self._known | self._hopeless:
-            return
-        self._hopeless.add(module)
-        if threads == b"1":
-            signal.signal(signal.SIGALRM, _too_long)
-            signal.setitimer(signal.ITIMER_REAL, _PATIENCE_S + 3 * float(took_s))
-            with suppress(BaseException):
+        if took_ms.isdigit() and module not in self._known | self._hopeless:
+            self._hopeless.add(module)
+            with suppress(BaseException), _within(0.5 + 5 * int(took_ms) / 1000):
                 import_at(spec["function"])
                 self._known.add(module)
                 self._hopeless.discard(module)
-            signal.setitimer(signal.ITIMER_REAL, 0)
-            gc.freeze()
+                gc.freeze()
+
+
+@contextmanager
+def _within(bound_s: float) -> Generator[None]:
+    """An import that hangs here, and did not in the call, is given up."""
+
+    def give_up(*_: object) -> NoReturn:
+        raise TimeoutError
+
+    signal.signal(signal.SIGALRM, give_up)
+    signal.setitimer(signal.ITIMER_REAL, bound_s)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
