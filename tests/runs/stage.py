@@ -9,7 +9,9 @@ from typing import Any, Final, TypeVar
 import pullcord
 from pullcord import Agent, Habits, Run, RunHandle, RunState, Runtime
 from pullcord.core.events import TAGS, Event, QuestionAsked
+from pullcord.journal.store import LiveText
 from pullcord.runtime.agents import Function
+from pullcord.runtime.tools import Policies
 from pullcord.testing import ManualClock
 
 E = TypeVar("E", bound=Event)
@@ -26,13 +28,14 @@ async def stage(
     *,
     clock: ManualClock | None = None,
     habits: Habits | None = None,
+    tools: Policies | None = None,
     **agents: "Agent | Function",
 ) -> AsyncGenerator[Runtime]:
     """A runtime that knows these agents. A wait that does not end fails the test, also the wait
     for its shutdown."""
     async with (
         asyncio.timeout(BOUND_S + 5),
-        pullcord.open(path, agents=agents, clock=clock, habits=habits) as runtime,
+        pullcord.open(path, agents=agents, clock=clock, habits=habits, tools=tools) as runtime,
         asyncio.timeout(BOUND_S),
     ):
         yield runtime
@@ -88,6 +91,18 @@ async def names(runtime: Runtime, run_id: str) -> list[str]:
 async def happened(runtime: Runtime, run_id: str, kind: type[E]) -> list[E]:
     """All events of this kind in the run's journal."""
     return [event for event in await events(runtime, run_id) if isinstance(event, kind)]
+
+
+async def shown(run: RunHandle, *wanted: str) -> str:
+    """Wait until all of that has been shown live, and return all that was."""
+    said = ""
+    async with aclosing(run.events()) as stream:
+        async for _, item in stream:
+            if isinstance(item, LiveText):
+                said += item.text
+                if all(text in said for text in wanted):
+                    return said
+    raise AssertionError(f"{run} has ended, and only {said!r} was shown")
 
 
 async def question(run: RunHandle, *, nth: int = 1, **fields: object) -> str:

@@ -44,13 +44,18 @@ def carry_out(asked: Any) -> int:
 
 
 def _approvals(asked: Any, here: Desk, only: str | None) -> int:
-    cards = [card for run in _runs(here, LIVING, only) for card in _cards(here, run)]
+    now = here.clock.wall_ms()
+    cards = [
+        card
+        for run in _runs(here, LIVING, only)
+        for card in _cards(here, run)
+        if card.expires_at_ms > now  # else nobody can answer it, whoever has noticed that
+    ]
     if asked.json:
         sys.stdout.write(to_json([card._asdict() for card in cards]))
         return 0
     if not cards:
         print("Nothing waits for approval.")
-    now = here.clock.wall_ms()
     for card in cards:
         print(coloured(call(card.tool, card.args), "1"))
         undo = "can be undone" if card.can_be_undone else "cannot be undone"

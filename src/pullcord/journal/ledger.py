@@ -157,12 +157,8 @@ class Ledger:
             if stored.digest == digest:
                 return msgspec.json.decode(stored.ack, type=Ack)
             return _key_reused(head, command)
-        decision = decide(
-            self._at(tx, head),
-            command,
-            idle=self._is_idle(tx, head),
-            now_ms=self._clock.wall_ms(),
-        )
+        now_ms, idle = self._clock.wall_ms(), self._is_idle(tx, head)
+        decision = decide(self._at(tx, head), command, idle=idle, now_ms=now_ms)
         seq = decision.seq
         if decision.events:
             seq = head.seq + 1

@@ -57,6 +57,8 @@ async def approved(
         if known is None:
             await _ask(doors, who, tool, args, question, digest, text)
         known = await _answered(doors, question)
+        if known.why:
+            continue  # its card was taken away, not the wish for it
         match known.verdict:
             case "approved":
                 await _still_valid(
@@ -111,8 +113,8 @@ async def _refused(
 
 async def withdraw_cards(doors: Doors, who: Identity) -> None:
     """Nobody has to be asked about this call any more."""
-    if _outdated(doors.run, who):
-        await doors.begin(lambda run: _outdated(run, who))
+    if _outdated(doors, doors.run, who):
+        await doors.begin(lambda run: _outdated(doors, run, who))
 
 
 def call_digest(run_id: str, step: str, tool: Tool[..., Any], args: dict[str, Any]) -> str:
@@ -149,7 +151,7 @@ async def _ask(
         call=digest,
         place=place_of(who),
     )
-    await doors.begin(lambda run: [*_outdated(run, who), asked])
+    await doors.begin(lambda run: [*_outdated(doors, run, who), asked])
     site.set_timer(due_ms)
     notice = Notice(
         run_id=doors.run.id,
@@ -169,13 +171,14 @@ def place_of(who: Identity) -> str:
     return short_id("", who.scope, who.name, who.place)
 
 
-def _outdated(run: Run, who: Identity) -> list[Event]:
-    """Cards about another call at the same place: the code or the policy was changed."""
+def _outdated(doors: Doors, run: Run, who: Identity) -> list[Event]:
+    """Cards about another call at the same place: the code or the policy was changed. Not one
+    that was called in this life too: its call has only moved."""
     return [
         QuestionWithdrawn(question=name, why="it is about a call that is no longer meant")
         for name, asked in run.questions.items()
         if asked.kind == "approval" and asked.status == "open"
-        if asked.step == who.id or asked.place == place_of(who)
+        if asked.step == who.id or (asked.place == place_of(who) and asked.step not in doors.tools)
     ]
 
 
