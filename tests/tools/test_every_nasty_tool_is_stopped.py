@@ -24,6 +24,8 @@ from tests.tools.zoo import ENDING, LIVING, Beast
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 every_beast = pytest.mark.parametrize("name", beasts())
+some_beasts = pytest.mark.parametrize("name", list(beasts())[:: 1 if FULL else 3])
+other_beasts = pytest.mark.parametrize("name", list(beasts())[1 :: 1 if FULL else 3])
 ROUNDS: Final = 50 if FULL else 4
 
 
@@ -35,10 +37,12 @@ async def test_a_stopped_tool_is_gone_with_all_it_has_started(
     animal.process.stop(grace_for(beast))
     ended = await nothing_left(animal)
     assert ended.rung == beast.rung
-    assert ended.answer in (beast.answer, zoo.GARBAGE)
+    # Whoever hears of the end of a child before its own may still have the time to say so.
+    assert ended.answer in (beast.answer, zoo.GARBAGE) or b'"error":"OSError' in ended.answer
 
 
-@every_beast
+@pytest.mark.campaign
+@other_beasts
 async def test_a_tool_that_is_killed_is_gone_with_all_it_has_started(
     held: Processes, name: str, den: Path
 ) -> None:
@@ -47,7 +51,8 @@ async def test_a_tool_that_is_killed_is_gone_with_all_it_has_started(
     assert (await nothing_left(animal)).rung == "killed"
 
 
-@every_beast
+@pytest.mark.campaign
+@some_beasts
 async def test_a_frozen_tool_does_not_move_and_can_be_stopped(
     held: Processes, name: str, den: Path
 ) -> None:

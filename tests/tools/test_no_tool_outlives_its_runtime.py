@@ -116,7 +116,8 @@ async def test_whoever_stands_above_a_tool_and_is_killed_nobody_is_left(
             assert not living(animals["sleeps"].den)
             assert ended.why
             if rank == 0:
-                assert all([(await animal.end()).why for animal in animals.values()])
+                for animal in animals.values():
+                    await animal.end()
                 assert not living(str(den / str(rank)))
             assert await works_again(processes, den / f"after-{rank}")
         assert not await gone(str(den / str(rank)))

@@ -13,10 +13,12 @@ from pullcord.core.events import (
     StepInDoubt,
     StepInterrupted,
     StepStarted,
+    UndoStarted,
 )
 from pullcord.core.fold import can_block
 from pullcord.core.run import Run, Step
 from pullcord.core.states import TABLE
+from pullcord.core.undo import to_undo
 
 
 def admit(run: Run, event: Event) -> tuple[Event, ...]:
@@ -49,6 +51,8 @@ def admit(run: Run, event: Event) -> tuple[Event, ...]:
             asked = run.questions.get(name)
             still_open = asked is None or asked.status == "open"
             return (event,) if allowed and still_open else ()
+        case UndoStarted(step=step):
+            return (event,) if allowed and to_undo(run)[:1] == [step] else ()
         case Blocked():
             return (event,) if allowed and can_block(run, event) else ()
         case _:

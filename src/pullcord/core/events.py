@@ -191,6 +191,7 @@ class StepFailed(_Event, frozen=True, kw_only=True, tag="step_failed"):
     attempt: int = 0  # 0: the one under way
     error: str
     happened: Literal["", "yes", "maybe"] = ""
+    rung: Rung = ""  # that was needed to stop it, if it took too long
 
 
 class StepInterrupted(_Event, frozen=True, kw_only=True, tag="step_interrupted"):

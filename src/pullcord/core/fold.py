@@ -281,7 +281,7 @@ def _decided(status: StepStatus) -> Callable[[Run, Any, Record], None]:
             late_seq=record.seq if failed == "yes" else known.late_seq,
             maybe=known.maybe or failed == "maybe",
             began=not isinstance(event, StepInterrupted) or event.began,
-            rung=event.rung if isinstance(event, StepInterrupted) else "",
+            rung=event.rung if isinstance(event, StepInterrupted | StepFailed) else "",
         )
 
     return decide_step
@@ -314,6 +314,7 @@ def _doubt_settled(run: Run, event: DoubtSettled, record: Record) -> None:
         known,
         settled=event.choice,
         status="finished" if happened else known.status,
+        began=event.choice != "run" or event.source != "policy",  # by its probe's word it did not
         decided_seq=record.seq if happened else known.decided_seq,
     )
     run.attention.pop(event.step, None)

@@ -112,13 +112,16 @@ class ToolCall:
 
     async def _probe(self, args: Json) -> Probed | None:
         """What the tool itself says about a call that was cut off. None: it cannot tell."""
-        match await self._ask(self._tool.policy.probe, self._call(load(args))):
-            case Happened(result=result):
-                return Probed(True, dump(result))
-            case bool(happened):
-                return Probed(happened, NULL)
-            case _:
-                return None
+        try:
+            match await self._ask(self._tool.policy.probe, self._call(load(args))):
+                case Happened(result=result):
+                    return Probed(True, dump(result))
+                case bool(happened):
+                    return Probed(happened, NULL)
+                case _:
+                    return None
+        except Exception:  # then it cannot tell
+            return None
 
     async def _ask(self, function: Any, call: Call) -> Any:
         """Call one of the tool's own functions about a call. It only reads."""

@@ -161,7 +161,11 @@ class Driver(Doors):
         """Ended; or taken up once more, because something was left to be undone."""
         if not self._is_for_undo:
             self._is_over = True
-        elif self._unwound() and (self._undone(hurry=False) or self._leaves_undo_to_others()):
+        elif not self._unwound():
+            return
+        elif not self._knows_how():
+            self._ask_how()
+        elif self._undone(hurry=False) or self._leaves_undo_to_others():
             await self._give_back()
 
     def _wake_waiters(self) -> None:
@@ -270,6 +274,9 @@ class Driver(Doors):
             if self._is_leaving and self._may_cut:
                 await self._give_back()
             return
+        if not self._knows_how():
+            self._ask_how()
+            return
         if not self._undone(hurry=is_hurried):
             if self._leaves_undo_to_others():
                 await self._give_back()
@@ -346,11 +353,6 @@ class Driver(Doors):
         """Whether nothing is left to be undone. It is never given up for being in a hurry."""
         if not to_undo(self.run):
             return True
-        if not self._has_asked_how and not self._undoing and not self._is_leaving:
-            self._has_asked_how = True
-            if not all(map(self._is_known, to_undo(self.run))):
-                self._ask_how()
-                return False
         if (self._undoing is None or self._undoing.is_over) and not self._is_leaving:
             self._undoing = Undoing(self)
         if self._undoing and hurry:
@@ -359,8 +361,16 @@ class Driver(Doors):
             self._undoing.leave(now=self._may_cut)
         return False
 
+    def _knows_how(self) -> bool:
+        """Whether what is to be undone and released can be, or the agent was asked how already."""
+        if self._has_asked_how or self._is_leaving:
+            return True
+        undo = all(map(self._is_known, to_undo(self.run)))
+        return undo and all(defer in self.defers for defer in self.run.defers)
+
     def _ask_how(self) -> None:
-        """Enter the agent once more, only to be told how what it did is undone."""
+        """Enter the agent once more, only to be told how what it did is undone and released."""
+        self._has_asked_how = True
         grace_s = self.site.habits.stop_grace_s
         self._entry = Entry(self.run.id, self.gate, self.site.alarms, grace_s, self.news)
         self.is_only_unwinding = True

@@ -309,6 +309,7 @@ class Flight:
                 attempt=self.attempt,
                 error=described(self.error),
                 happened="maybe" if may else "",
+                rung=self.rung,
             )
         if self._is_doubtful and began:
             return StepInDoubt(step=self.step, attempt=self.attempt, why=why)

@@ -27,7 +27,6 @@ from pullcord.core.events import (
     StepInDoubt,
     StepInterrupted,
     StepStarted,
-    StepUndone,
     TextEnded,
 )
 from pullcord.core.run import Run, StepStatus
@@ -168,8 +167,6 @@ class Memory:
                 self.steps[event.step].redirected = event.redirected
             case CallRefused():
                 self.refused[event.step] = event
-            case StepUndone():
-                self.steps.pop(event.step, None)  # for whoever goes on from here it never was
             case StepInDoubt():
                 self._decide(event.step, "in_doubt")
             case DoubtSettled(choice="happened"):

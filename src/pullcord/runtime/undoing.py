@@ -58,6 +58,7 @@ class Undoing:
         self._goes_on = False  # an attempt could not be ended: no other is begun beside it
         self._attempt: asyncio.Task[Any] | None = None
         self._woken = asyncio.Event()
+        self._cut = asyncio.Event()  # the next owner goes on with what is under way
         self.is_over = False
         driver.later(self._go_through())
 
@@ -70,8 +71,8 @@ class Undoing:
         """The runtime closes. The next owner goes on; `now`: also with what is under way here."""
         self._is_leaving = True
         self._woken.set()
-        if now and self._attempt:
-            self._attempt.cancel()
+        if now:
+            self._cut.set()
 
     async def _go_through(self) -> None:
         try:
@@ -99,7 +100,9 @@ class Undoing:
         attempts = policy.undo_tries.attempts if _effect(policy.undo) != "once" else 1
         while not self._is_leaving:
             attempt = self._driver.run.steps[step].undo_attempt + 1
-            await self._driver.record(UndoStarted(step=step, attempt=attempt, error=error))
+            intent = UndoStarted(step=step, attempt=attempt, error=error)
+            if not await self._driver.record(intent):
+                return None  # something newer is to be undone by now: that comes first
             error = await self._try(policy, call, attempt)
             if not error:
                 await self._driver.record(StepUndone(step=step))
@@ -120,11 +123,18 @@ class Undoing:
         else:
             work = about(raw, call, context)
         self._attempt = asyncio.create_task(work)
-        await asyncio.wait({self._attempt}, timeout=policy.undo_timeout_s)
+        cut = asyncio.create_task(self._cut.wait())
+        either = {self._attempt, cut}
+        await asyncio.wait(
+            either, timeout=policy.undo_timeout_s, return_when=asyncio.FIRST_COMPLETED
+        )
+        cut.cancel()
         if not self._attempt.done():
             self._attempt.cancel()
             await asyncio.wait({self._attempt}, timeout=self._driver.site.habits.stop_grace_s)
             self._goes_on = is_thread or not self._attempt.done()
+            if self._cut.is_set():
+                raise asyncio.CancelledError
             on = ", and may still be going on" if self._goes_on else ""
             return f"TimeoutError: it took longer than {policy.undo_timeout_s:g} s{on}"
         if self._attempt.cancelled():
