@@ -119,7 +119,9 @@ async def test_whoever_stands_above_a_tool_and_is_killed_nobody_is_left(
                 for animal in animals.values():
                     await animal.end()
                 assert not living(str(den / str(rank)))
-            assert await works_again(processes, den / f"after-{rank}")
+            # A call in the very instant in which the zygote dies is not started, and says so.
+            first = await works_again(processes, den / f"after-{rank}")
+            assert first or await works_again(processes, den / f"then-{rank}")
         assert not await gone(str(den / str(rank)))
         rank += 1
 

@@ -159,12 +159,14 @@ class ToolCall:
         showing = asyncio.create_task(self._show(flight, output))
         try:
             process = await self._start(flight, args, output)
-            with self._driver.cutting(flight, process):
+            with self._driver.cutting(flight, process) as reach:
                 try:
                     ended = await asyncio.shield(process.ended)
                 except asyncio.CancelledError:
                     flight.stop()
                     ended = await process.ended
+            if reach.is_cancelled:
+                flight.stop()  # this loop was blocked: it is stopped, and hears of it only now
         finally:
             output.close()
             await showing

@@ -413,11 +413,11 @@ class Driver(Doors):
             self._releasing.hurry()
 
     @contextmanager
-    def cutting(self, flight: Flight, process: Process) -> Generator[None]:
+    def cutting(self, flight: Flight, process: Process) -> Generator[Reach]:
         """While inside, controls reach the process also if this event loop is blocked."""
         reach = Reach(flight.manner, process)
         with self.site.control.cutting(self.run.id, reach.hear, after_seq=flight.begun_seq):
-            yield
+            yield reach
 
     # --- alarms ---
 

@@ -11,16 +11,16 @@ class Reach:
 
     def __init__(self, manner: Manner, process: Process) -> None:
         self._manner, self._process = manner, process
-        self._is_cancelled = False
+        self.is_cancelled = False  # a cancel was heard, and the warden told to stop it
 
     def hear(self, control: Control) -> None:
         match control:
             case CancelRequested(now=now):
-                self._is_cancelled = True
+                self.is_cancelled = True
                 self._process.stop(self._manner.grace_s)
                 if now:
                     self._process.hurry()
-            case Hurried() if self._is_cancelled:
+            case Hurried() if self.is_cancelled:
                 self._process.hurry()
             case PauseRequested() if self._manner.on_pause == "freeze":
                 self._process.freeze()
