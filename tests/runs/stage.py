@@ -48,6 +48,7 @@ class World:
         self.did: list[Any] = []
         self.entered = 0  # how often an agent was entered from the top
         self.go_on = asyncio.Event()  # the test lets what is held in the world go on
+        self.begun = asyncio.Event()  # something in the world has been entered: cut it now
         self.noticed = asyncio.Event()  # somebody in the world has come to where the test wants it
 
     async def do(self, what: Any) -> Any:
@@ -57,6 +58,7 @@ class World:
 
     async def slow(self, what: Any) -> Any:
         """An effect that is there only when the test says so."""
+        self.begun.set()
         await self.go_on.wait()
         return await self.do(what)
 

@@ -247,7 +247,7 @@ async def test_what_an_item_left_behind_was_told_goes_back_to_its_author() -> No
     world = World()
     async with stage(agent=planner(world, "a", "b")) as runtime:
         run = await runtime.start("agent")
-        await seen(run, StepStarted)
+        await world.begun.wait()
         await run.redirect("B!")
         await run.cancel()
         receipt = await run.receipt()

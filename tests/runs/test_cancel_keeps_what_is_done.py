@@ -85,7 +85,7 @@ async def test_during_a_step_it_is_stopped_and_what_was_done_before_is_kept() ->
     world = World()
     async with stage(agent=worker(world)) as runtime:
         run = await runtime.start("agent")
-        await seen(run, StepStarted, name="b")
+        await world.begun.wait()
         await run.cancel(by="ana", reason="wrong path")
         receipt = await run.receipt()
         world.go_on.set()
@@ -207,6 +207,7 @@ def stubborn(world: World) -> Any:
     """An agent whose one step ignores every cancel until the world goes on."""
 
     async def ignores() -> str:
+        world.begun.set()
         while not world.go_on.is_set():
             try:
                 await world.go_on.wait()
@@ -235,7 +236,7 @@ async def test_a_step_that_ignores_it_is_left_behind_named_and_its_result_kept_a
     world = World()
     async with stage(agent=stubborn(world), habits=HASTY) as runtime:
         run = await runtime.start("agent")
-        await seen(run, StepStarted)
+        await world.begun.wait()
         await run.cancel()
         receipt = await run.receipt()
         assert (receipt.state, receipt.rung) == (S.CANCELLED, "abandoned")
@@ -259,7 +260,7 @@ async def test_a_step_that_finishes_all_the_same_is_evidence_and_not_a_result() 
 
     async with stage(agent=agent, habits=PATIENT) as runtime:
         run = await runtime.start("agent")
-        await seen(run, StepStarted)
+        await world.begun.wait()
         await run.cancel()
         await world.noticed.wait()
         world.go_on.set()
@@ -274,7 +275,7 @@ async def test_a_second_press_does_not_wait_for_the_grace() -> None:
     world = World()
     async with stage(agent=stubborn(world), habits=PATIENT) as runtime:
         run = await runtime.start("agent")
-        await seen(run, StepStarted)
+        await world.begun.wait()
         await run.cancel()
         await world.noticed.wait()
         assert (await run.look()).state is S.CANCELLING
