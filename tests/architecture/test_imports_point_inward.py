@@ -13,6 +13,7 @@ MAY_IMPORT = {
     "journal": {"core", "errors", "journal"},
     "warden": {"core", "errors", "warden"},
     "runtime": {"core", "errors", "journal", "warden", "runtime"},
+    "agents": {"core", "errors", "journal", "runtime", "agents"},
     "cli": {"core", "errors", "journal", "warden", "runtime", "cli"},
     "__main__": {"cli"},
     "testing": {"core", "errors", "journal", "runtime", "testing"},

@@ -126,7 +126,7 @@ def test_a_changed_run_needs_a_new_snapshot_format() -> None:
     SNAPSHOT_FORMAT in core/run.py and put the new fingerprint here."""
     shape = msgspec.json.encode(_without_prose(msgspec.json.schema(Run)), order="deterministic")
     fingerprint = hashlib.sha256(shape).hexdigest()[:16]
-    assert (SNAPSHOT_FORMAT, fingerprint) == (3, "a0e7706f565cb8da")
+    assert (SNAPSHOT_FORMAT, fingerprint) == (4, "26c126835f63498a")
 
 
 def _without_prose(schema: Any) -> Any:

@@ -10,7 +10,7 @@ import pullcord
 from pullcord import Agent, Habits, Run, RunHandle, RunState, Runtime
 from pullcord.core.events import TAGS, Event, QuestionAsked
 from pullcord.journal.store import LiveText
-from pullcord.runtime.agents import Function
+from pullcord.runtime.agents import Foreign, Function
 from pullcord.runtime.tools import Policies
 from pullcord.testing import ManualClock
 
@@ -29,7 +29,7 @@ async def stage(
     clock: ManualClock | None = None,
     habits: Habits | None = None,
     tools: Policies | None = None,
-    **agents: "Agent | Function",
+    **agents: "Agent | Function | Foreign",
 ) -> AsyncGenerator[Runtime]:
     """A runtime that knows these agents. A wait that does not end fails the test, also the wait
     for its shutdown."""

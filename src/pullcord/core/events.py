@@ -19,9 +19,16 @@ Amount: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 Effect: TypeAlias = Literal["none", "idempotent", "once"]
 Choice: TypeAlias = Literal["happened", "run", "skip"]
 Verdict: TypeAlias = Literal["", "approved", "denied", "edited", "expired"]
-RunIn: TypeAlias = Literal["", "loop", "process", "thread"]
+RunIn: TypeAlias = Literal["", "loop", "process", "thread", "remote"]
 Rung: TypeAlias = Literal[
-    "", "cooperative", "task_cancel", "transport_closed", "terminated", "killed", "abandoned"
+    "",
+    "cooperative",
+    "task_cancel",
+    "transport_closed",
+    "stop_requested",
+    "terminated",
+    "killed",
+    "abandoned",
 ]
 
 
@@ -55,6 +62,7 @@ class Created(_Event, frozen=True, kw_only=True, tag="created"):
     by: str = ""
     forked_from: str | None = None  # goes on from this run's first `forked_at` records
     forked_at: int = 0
+    aside: bool = False  # it only answers a question about the run it was forked from
 
 
 class Claimed(_Event, frozen=True, kw_only=True, tag="claimed"):
@@ -172,6 +180,7 @@ class StepStarted(_Event, frozen=True, kw_only=True, tag="step_started"):
     tool: str = ""  # the tool it is a call of
     where: str = ""  # where that is found, as module:name; empty: only its agent knows
     run_in: RunIn = ""  # what a `thread` does cannot be stopped, and that is said here, before
+    model: str = ""  # it is a request to this model
     approval: str = ""  # the question by which somebody has allowed it
     call: str = ""  # the digest of the exact call
 
@@ -332,7 +341,7 @@ class TextEnded(_Event, frozen=True, kw_only=True, tag="text_ended"):
     part: str
     text: str
     complete: bool = True
-    step: str = ""  # what a tool has put out, not what the agent has said
+    step: str = ""  # what a tool has put out or a model has thought, not what the agent has said
 
 
 class QuestionAsked(_Event, frozen=True, kw_only=True, tag="asked"):
@@ -386,6 +395,7 @@ class Spent(_Event, frozen=True, kw_only=True, tag="spent"):
     tokens_in: Amount | None = None
     tokens_out: Amount | None = None
     step: str = ""
+    estimated: bool = False  # the call was cut before its provider had said
 
 
 class AttentionRaised(_Event, frozen=True, kw_only=True, tag="attention_raised"):

@@ -261,6 +261,7 @@ def _step_started(run: Run, event: StepStarted, record: Record) -> None:
         tool=event.tool,
         run_in=event.run_in,
         where=event.where,
+        model=event.model,
     )
 
 

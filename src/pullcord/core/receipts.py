@@ -19,6 +19,7 @@ class StepLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     effect: Effect = "once"
     undoable: bool = False
     rung: Rung = ""  # that was needed to stop it
+    model: str = ""  # it is a request to this model, and only listed here
 
 
 class Receipt(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,7 +67,7 @@ def receipt(run: Run, texts: Mapping[str, str] | None = None) -> Receipt:
     steps = tuple(_line(name, step, ended=run.ended) for name, step in run.steps.items())
 
     def under(heading: str) -> tuple[str, ...]:
-        return tuple(step.name for step in steps if step.heading == heading)
+        return tuple(s.name for s in steps if s.heading == heading and not s.model)
 
     stop = run.cancel or run.pause
     return Receipt(
@@ -80,7 +81,11 @@ def receipt(run: Run, texts: Mapping[str, str] | None = None) -> Receipt:
         interrupted=under("interrupted"),
         under_way=under("under_way"),
         not_attempted=() if is_hidden else (*under("not_attempted"), *_not_attempted(run)),
-        partial_text=tuple(said.get(p, p) for p, complete in run.texts.items() if not complete),
+        partial_text=tuple(
+            said.get(part, part)
+            for part, complete in run.texts.items()
+            if not complete and not part.startswith("think-")
+        ),
         attention=tuple(run.attention if is_hidden else run.attention.values()),
         steps=steps,
         error="" if is_hidden else run.error,
@@ -120,6 +125,7 @@ def _line(name: str, step: Step, *, ended: bool) -> StepLine:
         effect=step.effect,
         undoable=step.undoable,
         rung=step.rung,
+        model=step.model,
     )
 
 

@@ -12,7 +12,7 @@ from pullcord.core.events import Choice, Effect, PlanItem, Rung, RunIn, Verdict
 from pullcord.core.states import TERMINAL, RunState
 
 StepStatus: TypeAlias = Literal["started", "finished", "failed", "interrupted", "in_doubt"]
-SNAPSHOT_FORMAT: Final = 3
+SNAPSHOT_FORMAT: Final = 4
 """Raised whenever the meaning or shape of `Run` changes: older snapshots are then folded anew."""
 
 
@@ -36,6 +36,7 @@ class Step(msgspec.Struct, frozen=True, omit_defaults=True):
     run_in: RunIn = ""
     where: str = ""
     rung: Rung = ""  # that was needed to stop it
+    model: str = ""  # it is a request to this model
 
 
 class Instruction(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -138,6 +139,12 @@ _COUNTS_AS: Final = {
 }
 
 
+def spoken_part(step: str, attempt: int, index: int, *, thought: bool = False) -> str:
+    """The part of text that holds the `index`-th thing a model has said, or thought, in one
+    attempt."""
+    return f"{'think' if thought else 'say'}-{step}-{attempt}-{index}"[:64]
+
+
 def output_part(step: str, attempt: int) -> str:
     """The part of text that holds what an attempt of a step puts out."""
     return f"out-{step}-{attempt}"[:64]
@@ -201,7 +208,10 @@ class Run(msgspec.Struct, omit_defaults=True):
         return None
 
     def step_of_output(self, part: str) -> str:
-        """The step whose output this part of text is; empty: the agent's own words."""
+        """The step whose output or thought this part of text is; empty: the agent's own words."""
+        thought = part.removeprefix("think-").rsplit("-", 2)[0] if part.startswith("think-") else ""
+        if thought in self.steps:
+            return thought
         known = (step for step, s in self.steps.items() if output_part(step, s.attempt) == part)
         return next(known, "")
 

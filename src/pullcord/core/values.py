@@ -60,16 +60,20 @@ def dump(value: object) -> Json:
     """Return `value` as canonical JSON: sorted keys, no spaces, so equal values are equal bytes.
 
     Takes what JSON has, plus what msgspec turns into it without loss of meaning: dataclasses,
-    structs, dates, UUIDs, tuples, sets; and anything with pydantic's `model_dump`.
+    structs, dates, UUIDs, tuples, sets; and anything with pydantic's `model_dump`. JSON that
+    another library has written is taken as it is.
 
     Raises:
         Unstorable: NaN or infinity, a circular or too deep structure, a key that is not text, an
             integer over 64 bits, a type with no JSON form, or more than 16 MiB. Names the place.
     """
     try:
-        plain: object = msgspec.to_builtins(value, enc_hook=_model, order="deterministic")
-        _inspect(plain, "$", 0)
-        encoded = _encode(plain)
+        if isinstance(value, msgspec.Raw):
+            encoded = bytes(value)
+        else:
+            plain: object = msgspec.to_builtins(value, enc_hook=_model, order="deterministic")
+            _inspect(plain, "$", 0)
+            encoded = _encode(plain)
     except RecursionError:
         raise Unstorable("$", why="it is circular, or nested too deeply") from None
     except Unstorable:

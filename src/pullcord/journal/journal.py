@@ -31,6 +31,7 @@ from pullcord.errors import InvalidId, InvalidInput
 from pullcord.journal.clock import Clock, SystemClock
 from pullcord.journal.hands import Answer, Hands, ThreadHands, settled
 from pullcord.journal.ledger import Appended, Change, Claim, Lease, Ledger, Order
+from pullcord.journal.live import Live
 from pullcord.journal.memory import MemoryStore
 from pullcord.journal.reading import (
     ALL,
@@ -178,16 +179,18 @@ class Journal:
         """Give a run back. Does nothing if it is lost already."""
         await self._hands.write(lambda tx: self._ledger.release(tx, lease))
 
-    async def say(self, lease: Lease, part: str, text: str, *, offset: int) -> str:
+    async def say(
+        self, lease: Lease, part: str, text: str, *, offset: int, keep_held: bool = True
+    ) -> str:
         """Add live text to a part: `shown`, `held` (the run is pausing) or `refused`.
 
         Returns when it is durable: text is shown only after that. The part's end is a record.
+        Without `keep_held`, what is held was not added: say it again when the run goes on.
         """
         check_id(part, kind="part")
         check_text(text, field="text")
-        return await self._hands.write(
-            lambda tx: self._ledger.say(tx, lease, part, offset=offset, text=text)
-        )
+        said = Live(part=part, offset=offset, text=text, keep_held=keep_held)
+        return await self._hands.write(lambda tx: self._ledger.say(tx, lease, said))
 
     # --- read ---
 

@@ -43,6 +43,7 @@ from pullcord.errors import (
 )
 from pullcord.journal.chain import GENESIS, Row, link
 from pullcord.journal.clock import BootTime, Clock
+from pullcord.journal.live import Live, add_live, replace_live
 from pullcord.journal.process import is_gone, new_owner
 from pullcord.journal.snapshots import SNAPSHOT_EVERY, fold_to, keep, load
 from pullcord.journal.store import Head, Holder, StoredAck, Transaction, joined
@@ -220,7 +221,7 @@ class Ledger:
             seq += 1
             evolve(run, Record(head.run_id, seq, at_ms, epoch, event))
             if isinstance(event, TextEnded):
-                _replace_live(tx, head, event)
+                replace_live(tx, head, event)
             payload = encode_event(event)
             covered = sha256(payload).digest()
             digest = link(digest, head.run_id, seq, at_ms, epoch, covered)
@@ -368,24 +369,11 @@ class Ledger:
 
     # --- live text ----------------------------------------------------------------------------
 
-    def say(self, tx: Transaction, lease: Lease, part: str, *, offset: int, text: str) -> str:
-        """Add text to a part that has not ended: `shown`, `held` while pausing, or `refused`.
-
-        Text is refused from the record of a cancel on: what was not accepted was never said.
-        """
+    def say(self, tx: Transaction, lease: Lease, said: Live) -> str:
+        """Add text to a part that has not ended: `shown`, `held` while pausing, or `refused`."""
         head = self._existing(tx, lease.run_id)
         _licensed(head, lease.epoch)
-        fate = TABLE[head.state].text
-        if fate == "refused":
-            return fate
-        if part in self._at(tx, head).texts:
-            raise ImpossibleEvent(lease.run_id, event="text", why=f"part {part} has ended")
-        end = tx.live_end(lease.run_id, part)
-        if offset != end:
-            why = f"part {part} ends at {end}, and this text begins at {offset}"
-            raise ImpossibleEvent(lease.run_id, event="text", why=why)
-        tx.add_live(lease.run_id, part, offset=offset, text=text, after_seq=head.seq)
-        return fate
+        return add_live(tx, head, said, ended=lambda: self._at(tx, head).texts)
 
     # --- the end of a run, and the run behind it ----------------------------------------------
 
@@ -482,18 +470,3 @@ def _key_reused(head: Head, command: Command) -> Ack:
         message=f"Cannot {command.verb} run {head.run_id}: the idempotency key {command.key!r} was "
         "used before for something else. Nothing was changed. Send it with a new key.",
     )
-
-
-def _replace_live(tx: Transaction, head: Head, event: TextEnded) -> None:
-    """The record takes over from the live rows. It must hold all that was shown; and where no
-    text is accepted any more, nothing else."""
-    shown = joined(tx.live(head.run_id, after_pos=0)).get(event.part, "")
-    if TABLE[head.state].text == "refused" and (event.text != shown or event.complete):
-        why = (
-            f"no text is accepted any more: part {event.part} was cut after {len(shown)} characters"
-        )
-        raise ImpossibleEvent(head.run_id, event="text_ended", why=why)
-    if not event.text.startswith(shown):
-        why = f"part {event.part} would lose text that was already shown"
-        raise ImpossibleEvent(head.run_id, event="text_ended", why=why)
-    tx.drop_live(head.run_id, event.part)

@@ -1,36 +1,83 @@
 """An agent as the runtime knows it: a function to enter, and what it needs that dies with it."""
 
 import inspect
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from functools import cached_property
+from importlib import import_module
+from typing import Any, Final, Protocol, TypeAlias
 
 from pullcord.errors import InvalidInput
 
 Function: TypeAlias = Callable[..., Coroutine[Any, Any, Any]]
 """`async def agent(ctx, input)`, or `async def agent(ctx)`; `ctx` is a `Context`."""
 
+_ADAPTERS: Final = {"pydantic_ai": "pullcord.agents.pydantic_ai"}
+"""Whose objects can be agents too, by the package their class comes from, and who adapts them."""
+
+
+class Foreign(Protocol):
+    """An agent of another library that there is an adapter for, like a `pydantic_ai.Agent`."""
+
+    @property
+    def name(self) -> str | None: ...
+    def run(self, *args: Any, **kwargs: Any) -> Any: ...
+
+
+class Body(Protocol):
+    """What is entered when an agent is: a function, or what an adapter makes of another's."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def wants_input(self) -> bool: ...
+    async def enter(self, ctx: Any, given: Any) -> Any: ...
+
 
 @dataclass(frozen=True)
 class Agent:
-    """A plain `async def agent(ctx, input)`, or `async def agent(ctx)`.
+    """A plain `async def agent(ctx, input)`, or `async def agent(ctx)`; or a `pydantic_ai.Agent`.
 
     `version` is kept with every run and claim, so that a journal says which code did what.
     `deps` makes what dies with the process (clients, connections); the agent finds it as
     `ctx.deps`, made anew each time it is entered.
     """
 
-    function: Function
+    function: Any
     version: str = ""
     deps: Callable[[], Any] | None = None
 
     def __post_init__(self) -> None:
-        if not inspect.iscoroutinefunction(self.function):
-            raise InvalidInput(
-                f"{getattr(self.function, '__name__', self.function)!r} is not an agent: an agent "
-                "is an async function that takes a context. Nothing was changed. "
-                "Write it as: async def agent(ctx, input): ..."
-            )
+        _ = self.body
+
+    @cached_property
+    def body(self) -> Body:
+        if inspect.iscoroutinefunction(self.function):
+            return _Plain(self.function)
+        if adapted := _adapted(self.function):
+            return adapted
+        raise InvalidInput(
+            f"{getattr(self.function, '__name__', self.function)!r} is not an agent: an agent "
+            "is an async function that takes a context. Nothing was changed. "
+            "Write it as: async def agent(ctx, input): ..."
+        )
+
+    @property
+    def name(self) -> str:
+        return self.body.name
+
+    @property
+    def wants_input(self) -> bool:
+        return self.body.wants_input
+
+    async def enter(self, ctx: object, given: Any) -> Any:
+        """Carry it out."""
+        return await self.body.enter(ctx, given)
+
+
+class _Plain:
+    def __init__(self, function: Function) -> None:
+        self.function = function
 
     @property
     def name(self) -> str:
@@ -40,8 +87,8 @@ class Agent:
     def wants_input(self) -> bool:
         return len(inspect.signature(self.function).parameters) > 1
 
-    async def enter(self, ctx: object, given: Any) -> Any:
-        """Carry it out. A default of its own counts when there is no input."""
+    async def enter(self, ctx: Any, given: Any) -> Any:
+        """A default of its own counts when there is no input."""
         function: Any = self.function
         parameters = list(inspect.signature(function).parameters.values())
         has_default = len(parameters) > 1 and parameters[1].default is not inspect.Parameter.empty
@@ -50,5 +97,24 @@ class Agent:
         return await function(ctx, given)
 
 
-def as_agent(given: "Agent | Function") -> Agent:
+def _adapted(given: object) -> Body | None:
+    """What makes an agent of another library one of ours, if there is such a thing."""
+    for kind in type(given).__mro__:
+        if home := _ADAPTERS.get(kind.__module__.partition(".")[0]):
+            return import_module(home).adapt(given)
+    return None
+
+
+def name_of(given: "str | Function | Foreign", agents: Mapping[str, object]) -> str:
+    """What an agent is called here: as it was registered, or else as it calls itself."""
+    if isinstance(given, str):
+        return given
+    for name, agent in agents.items():
+        if isinstance(agent, Agent) and agent.function is given:
+            return name
+    named = getattr(given, "__name__", None) or getattr(given, "name", None)
+    return named if isinstance(named, str) else str(given)
+
+
+def as_agent(given: "Agent | Function | Foreign") -> Agent:
     return given if isinstance(given, Agent) else Agent(given)

@@ -2,7 +2,8 @@
 
 import asyncio
 import inspect
-from typing import Any, Final
+from collections.abc import Awaitable, Callable
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
@@ -24,6 +25,7 @@ from pullcord.runtime.tools import Tool, wants_context
 from pullcord.warden.worker import Given
 
 _CHECK_S: Final = 30.0
+Perform: TypeAlias = Callable[[dict[str, Any]], Awaitable[Any]]
 
 
 class Command(msgspec.Struct, frozen=True):
@@ -50,7 +52,10 @@ class CommandResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 
 
 class ToolCall:
-    """One call of a tool in one run: everything that a step needs to know to carry it out."""
+    """One call of a tool in one run: everything that a step needs to know to carry it out.
+
+    A tool of another library is carried out by `perform`, where its adapter says (`run_in`).
+    """
 
     def __init__(
         self,
@@ -60,11 +65,14 @@ class ToolCall:
         args: dict[str, Any],
         *,
         deps: Any = None,
+        perform: Perform | None = None,
+        run_in: RunIn = "",
     ) -> None:
         self._driver, self._tool, self._identity = driver, tool, identity
+        self._perform = perform
         self._args: dict[str, Any] = load(dump(args))  # nobody can change them any more
         self._deps = deps
-        self._run_in: RunIn = place_of(tool)
+        self._run_in: RunIn = run_in or place_of(tool)
         self._key = f"{driver.run.id}-{identity.id}"
         driver.tools[identity.id] = tool
 
@@ -142,6 +150,8 @@ class ToolCall:
 
     async def _work(self, flight: Flight, permit: Permit) -> Any:
         args: dict[str, Any] = load(permit.args)
+        if self._perform and self._run_in != "process":
+            return await self._perform(args)
         match self._run_in:
             case "process":
                 return await self._in_process(flight, args)

@@ -35,7 +35,7 @@ from pullcord.core.states import RunState
 from pullcord.core.values import check_id, check_text, dump, load
 from pullcord.errors import AgentUnknown, InvalidInput, InvalidText
 from pullcord.journal.ledger import Append
-from pullcord.runtime.agents import Function
+from pullcord.runtime.agents import Foreign, Function, name_of
 from pullcord.runtime.calling import Command, CommandResult, ToolCall
 from pullcord.runtime.driver import Driver
 from pullcord.runtime.flight import Manner, current_flight
@@ -87,6 +87,11 @@ class Context:
                 "ctx.checkpoint() is one. Nothing was begun by it. Do it before or after the step."
             )
         return self._names
+
+    @property
+    def driver(self) -> Driver:
+        """For adapters: what is behind the doors."""
+        return self._driver
 
     @property
     def run_id(self) -> str:
@@ -291,7 +296,7 @@ class Context:
 
     async def spawn(
         self,
-        agent: "str | Function",
+        agent: "str | Function | Foreign",
         given: Any = None,
         *,
         detached: bool = False,
@@ -300,7 +305,7 @@ class Context:
         """Start another agent under this run; `await child.result()` waits for it. Awaited children
         share its fate: paused, resumed and cancelled with it, and it does not end before them.
         Detached ones are only listed."""
-        agent = check_id(agent if isinstance(agent, str) else agent.__name__, kind="agent")
+        agent = check_id(name_of(agent, self._driver.site.agents), kind="agent")
         who = self._scope.step(f"spawn {agent}", [agent, given], key)
         driver = self._driver
         for parent in (driver.run.id, *driver.memory.ancestors):

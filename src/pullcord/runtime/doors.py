@@ -96,9 +96,11 @@ class Doors:
                     return
             await self.moved()
 
-    async def show(self, part: str, text: str, *, offset: int) -> bool:
+    async def show(self, part: str, text: str, *, offset: int, while_pausing: bool = True) -> bool:
         """Add text to a part, if text is accepted in the state the run is in now."""
-        return await self._try(lambda: self.mine.say(part, text, offset=offset))
+        return await self._try(
+            lambda: self.mine.say(part, text, offset=offset, while_pausing=while_pausing)
+        )
 
     # --- waiting ---
 

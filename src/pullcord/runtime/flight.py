@@ -18,6 +18,7 @@ from pullcord.core.events import (
     Event,
     Rung,
     RunIn,
+    Spent,
     StepFailed,
     StepFinished,
     StepInDoubt,
@@ -47,7 +48,8 @@ class Manner(msgspec.Struct, frozen=True, kw_only=True):
     run_in: RunIn = ""
     timeout_s: float | None = None
     grace_s: float = 2.0  # how long it may take to heed each rung of the ladder
-    on_pause: Literal["finish", "cancel", "freeze"] = "finish"
+    on_pause: Literal["finish", "cancel", "freeze", "hold"] = "finish"
+    hold_s: float = 0.0  # with `hold`: how long it may go on, unseen, before a pause cuts it
     on_redirect: Literal["finish", "cancel"] = "finish"
 
 
@@ -103,6 +105,8 @@ class Flight:
         self.value: Any = None
         self.error: BaseException | None = None
         self._record, self._later, self._clock = record, later, clock
+        self.spent: Spent | None = None  # what it has cost so far, if it costs anything
+        self.transport: Callable[[], object] | None = None  # closes what it talks through
         self._process: Process | None = None
         self._is_freezing = False
         self._has_begun = False  # its function was called
@@ -113,6 +117,7 @@ class Flight:
         self._inner: asyncio.Task[Any] | None = None
         self._timer = Alarm(alarms, self._time_is_up)
         self._ladder = Alarm(alarms, self._climb)
+        self._hold = Alarm(alarms, self.stop)
         self._rungs = 0
         self.landed: asyncio.Task[list[Event] | None] | None = None
 
@@ -165,12 +170,17 @@ class Flight:
             return
         is_first = self._rungs == 1
         grace_s = self.manner.grace_s if is_first else HURRY_S
-        if self._process:
+        if self.transport:
+            self.rung = "transport_closed"
+            self.transport()
+            if is_first and self._inner:
+                self._inner.cancel()  # once: a second one in the next tick leaks its connection
+        elif self._process:
             self.rung = "terminated" if is_first else "killed"
             self._process.stop(grace_s) if is_first else self._process.hurry()
             grace_s += _WARDEN_S
         else:
-            self.rung = "task_cancel"
+            self.rung = "stop_requested" if self.manner.run_in == "remote" else "task_cancel"
             if self._inner and self.manner.run_in != "thread":
                 self._inner.cancel()
         self._ladder.set(grace_s)
@@ -179,7 +189,10 @@ class Flight:
 
     def pause(self) -> None:
         """The run is being paused: stand still, stop, or finish, as was declared."""
-        if self.manner.on_pause == "cancel" and not self.is_held:
+        if self.manner.on_pause == "hold" and not self.rung:
+            if not self._hold.is_set:
+                self._hold.set(self.manner.hold_s)
+        elif self.manner.on_pause == "cancel" and not self.is_held:
             self.stop()
         elif self.manner.on_pause == "freeze" and self._process and not self.rung:
             if not self._is_freezing:
@@ -190,6 +203,7 @@ class Flight:
 
     def unpause(self) -> None:
         """The run goes on, or what stands still may use the last of its time."""
+        self._hold.off()
         if self._is_freezing and self._process:
             self._is_freezing = False
             self._process.thaw()
@@ -234,8 +248,8 @@ class Flight:
         self._start_timer()
         try:
             await asyncio.wait({inner, self._abandoned}, return_when=asyncio.FIRST_COMPLETED)
-            self._ladder.off()
-            self._timer.off()
+            for alarm in (self._ladder, self._timer, self._hold):
+                alarm.off()
             if not inner.done():
                 return await self._let_go(inner)
             return await self._decide(self._outcome(inner))
@@ -277,10 +291,15 @@ class Flight:
             with_it.append(in_doubt(self.step, self.name))
         elif isinstance(self.error, Cut) and self.error.ended.survivors:
             with_it.append(self._left_behind(f"processes {self.error.ended.survivors}"))
+        if self.spent is not None:
+            with_it.append(self.spent)
         if not with_it:
             return await self._record(outcome)
         if not await self._record(together(outcome, *with_it)):
-            return await self._record(outcome)
+            recorded = await self._record(outcome)
+            if self.spent is not None:
+                await self._record(self.spent)  # it was paid for, whatever became of it
+            return recorded
         return [outcome]
 
     def _failed(self, error: BaseException) -> Event:

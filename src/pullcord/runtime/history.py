@@ -47,23 +47,32 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
 async def history(journal: Journal, thread: str, *, before: Run) -> list[Turn]:
     """Return the turns on this thread before a run, oldest first; of a fork, those before the run
     it goes on from, too. Quarantined runs are not in it, nor partial text nobody wanted kept."""
-    turns: list[Turn] = []
+    assert thread == before.thread
+    return [
+        turn_of(replay(records[0].run_id, records), records)
+        for records in await earlier_runs(journal, before)
+    ]
+
+
+async def earlier_runs(journal: Journal, before: Run) -> list[list[Record]]:
+    """The records of the runs on its thread before this one, oldest first."""
+    runs: list[list[Record]] = []
     if before.forked_from is not None:
         source = await journal.load(before.forked_from)
-        if source.thread != thread:
-            turns += await history(journal, source.thread, before=source)
+        if source.thread != before.thread:
+            runs += await earlier_runs(journal, source)
     found: list[str] = []
     cursor: str | None = before.id
     while cursor is not None:
-        page = await journal.runs(thread=thread, states=TERMINAL, before=cursor, limit=_PAGE)
+        page = await journal.runs(thread=before.thread, states=TERMINAL, before=cursor, limit=_PAGE)
         found += [head.run_id for head in page if head.parent is None]
         cursor = page[-1].run_id if len(page) == _PAGE else None
     for run_id in reversed(found):
         records = await journal.read(run_id)
         run = replay(run_id, records)
         if not (run.cancel and run.cancel.quarantine):
-            turns.append(turn_of(run, records))
-    return turns
+            runs.append(records)
+    return runs
 
 
 def turn_of(run: Run, records: Sequence[Record]) -> Turn:

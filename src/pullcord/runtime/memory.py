@@ -18,6 +18,7 @@ from pullcord.core.events import (
     Effect,
     Event,
     ItemStarted,
+    LateResult,
     Planned,
     QuestionAsked,
     Record,
@@ -53,6 +54,7 @@ class Past(msgspec.Struct):
     args: Json = NULL
     happened: bool = False  # it failed only after it had its effect
     redirected: bool = False  # a redirect has stopped it, and its agent was told so
+    late: Json | None = None  # what came out of it after all
 
 
 class Memory:
@@ -60,6 +62,7 @@ class Memory:
 
     def __init__(self) -> None:
         self.input: Json = NULL
+        self.is_aside = False  # it only answers a question about the run it was forked from
         self.home: tuple[str, str] | None = None  # the file of its agent, and where that was named
         self.steps: dict[str, Past] = {}
         self.refused: dict[str, CallRefused] = {}
@@ -140,6 +143,7 @@ class Memory:
         match event:
             case Created():
                 self.input = event.input
+                self.is_aside = event.aside
                 if event.target and event.cwd:
                     self.home = (event.target.rpartition(":")[0], event.cwd)
             case StepStarted():
@@ -165,6 +169,8 @@ class Memory:
             case StepInterrupted():
                 self._decide(event.step, "interrupted")
                 self.steps[event.step].redirected = event.redirected
+            case LateResult(error=""):
+                self.steps[event.step].late = event.result
             case CallRefused():
                 self.refused[event.step] = event
             case StepInDoubt():

@@ -83,13 +83,16 @@ class Ownership:
                 self._follow(events, cast("Appended", results[0]))
                 return events
 
-    async def say(self, part: str, text: str, *, offset: int) -> bool:
-        """Add live text to a part. False: no text is accepted in the state the run is in now."""
+    async def say(self, part: str, text: str, *, offset: int, while_pausing: bool = True) -> bool:
+        """Add live text to a part. False: none is accepted in the state the run is in now."""
         async with self._turn:
-            fate = await self._journal.say(self.lease, part, text, offset=offset)
-            if fate == "refused":
+            fate = await self._journal.say(
+                self.lease, part, text, offset=offset, keep_held=while_pausing
+            )
+            is_accepted = fate == "shown" or (fate == "held" and while_pausing)
+            if not is_accepted:
                 await self._catch_up()
-            return fate != "refused"
+            return is_accepted
 
     async def _admitted(self, asked: Sequence[Event]) -> list[Event]:
         if len(asked) == 1:

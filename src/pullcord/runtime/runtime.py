@@ -32,7 +32,7 @@ from pullcord.journal.journal import Journal
 from pullcord.journal.ledger import Append, Claim, Order
 from pullcord.journal.process import new_owner
 from pullcord.journal.store import Head
-from pullcord.runtime.agents import Agent, Function, as_agent
+from pullcord.runtime.agents import Agent, Foreign, Function, as_agent, name_of
 from pullcord.runtime.alarms import Alarm, Alarms, LoopAlarms
 from pullcord.runtime.context import Context
 from pullcord.runtime.control import ControlThread
@@ -59,7 +59,7 @@ class Runtime:
         self,
         journal: Journal,
         *,
-        agents: Mapping[str, "Agent | Function"] | None = None,
+        agents: Mapping[str, "Agent | Function | Foreign"] | None = None,
         clock: Clock | None = None,
         habits: Habits | None = None,
         only: str | None = None,
@@ -130,7 +130,7 @@ class Runtime:
 
     async def start(
         self,
-        agent: "str | Function",
+        agent: "str | Function | Foreign",
         given: Any = None,
         *,
         run_id: str | None = None,
@@ -149,7 +149,7 @@ class Runtime:
             AgentUnknown: not one of this runtime's agents.
             ThreadBusy: with `refuse`, and nothing was started.
         """
-        name = agent if isinstance(agent, str) else self._name_of(agent)
+        name = name_of(agent, self.agents)
         if if_busy not in get_args(IfBusy):
             raise InvalidInput(f"if_busy cannot be {if_busy!r}. Nothing was started.")
         if name not in self.agents:
@@ -243,12 +243,6 @@ class Runtime:
                 return False
             run = await self.journal.load(run.forked_from)
         return True
-
-    def _name_of(self, function: Function) -> str:
-        for name, agent in self.agents.items():
-            if agent.function is function:
-                return name
-        return getattr(function, "__name__", str(function))
 
     async def _create(
         self, run_id: str, born: Created, *, alone: bool, told: Redirect | None = None
@@ -454,7 +448,7 @@ def new_run_id() -> str:
 def open_runtime(
     path: str | os.PathLike[str],
     *,
-    agents: Mapping[str, "Agent | Function"] | None = None,
+    agents: Mapping[str, "Agent | Function | Foreign"] | None = None,
     clock: Clock | None = None,
     habits: Habits | None = None,
     only: str | None = None,

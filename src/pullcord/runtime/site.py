@@ -23,6 +23,7 @@ class Habits:
     stop_grace_s: float = 2.0  # how long a step may take to heed a cancel before the next rung
     release_s: float = 10.0  # how long each `ctx.defer` may take to release what it holds
     shutdown_grace_s: float = 5.0  # how long steps may go on when the runtime closes
+    hold_s: float = 10.0  # how long a pause lets a model finish its answer, unseen, before a cut
     quiet_s: float = 0.02  # how long nothing must happen before a run is called waiting
     retry_storage_s: float = 0.5
     breath_s: float = 0.005  # how long housekeeping rests before it looks again

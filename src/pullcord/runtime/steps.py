@@ -52,12 +52,14 @@ class Wish(msgspec.Struct, frozen=True, kw_only=True):
     identity: Identity
     work: Callable[[Flight, Permit], Awaitable[Any]]
     permit: Callable[[], Awaitable[Permit]]
+    with_it: Callable[[Run], list[Event]] | None = None  # recorded together with the intent
     manner: Manner
     retry: Retry
     probe: Callable[[Json], Awaitable[Probed | None]] | None = None
     undoable: bool = False
     tool: str = ""
     where: str = ""
+    model: str = ""
 
 
 def plain_step(
@@ -193,7 +195,7 @@ async def _try(driver: Driver, wish: Wish, failures: int) -> Any:
     who = wish.identity
     while True:
         permit = await wish.permit()
-        flight = await _begin(driver, wish, permit)
+        flight = await begin(driver, wish, permit)
         outcome = await driver.fly(flight, lambda f=flight, p=permit: wish.work(f, p))
         match outcome:
             case [StepFinished()]:
@@ -229,13 +231,14 @@ async def _after_a_cut(
     raise Interrupted(f"step {name!r} was interrupted")
 
 
-async def _begin(driver: Driver, wish: Wish, permit: Permit) -> Flight:
+async def begin(driver: Driver, wish: Wish, permit: Permit) -> Flight:
     """Record the intent, when the gate lets it: only then may anything happen."""
     who = wish.identity
 
     def intent(run: Run) -> list[Event]:
         before = run.steps.get(who.id)
         return [
+            *(wish.with_it(run) if wish.with_it else ()),
             StepStarted(
                 step=who.id,
                 name=who.name,
@@ -251,7 +254,8 @@ async def _begin(driver: Driver, wish: Wish, permit: Permit) -> Flight:
                 run_in=wish.manner.run_in,
                 approval=permit.approval,
                 call=permit.call,
-            )
+                model=wish.model,
+            ),
         ]
 
     try:

@@ -274,7 +274,7 @@ def check_policy(name: str, policy: Policy) -> None:
 def _check_words(name: str, policy: Policy) -> None:
     if policy.effect not in get_args(Effect):
         raise _no(name, f"its effect cannot be {policy.effect!r}", "once, idempotent or none")
-    if policy.run_in not in get_args(RunIn):
+    if policy.run_in not in get_args(RunIn) or policy.run_in == "remote":
         raise _no(name, f"it cannot run in {policy.run_in!r}", "loop, process or thread")
     if policy.tries.attempts > 1 and policy.effect == "once":
         raise _no(name, "with the effect 'once' it cannot be retried", "effect='idempotent'")

@@ -1,0 +1,132 @@
+"""A `pydantic_ai.Agent` as an agent of ours: entered, stopped and taken up again like any other.
+
+There is no replay. A run that is taken up goes on from its stored messages with its last request:
+answered from the journal if the answer is there, and then only the calls without an outcome are
+made.
+"""
+
+from typing import Any
+
+from pydantic_ai import messages as m
+from pydantic_ai.agent import AbstractAgent
+from pydantic_core import to_jsonable_python
+
+from pullcord.agents.pydantic_ai.conversation import (
+    END,
+    Conversation,
+    as_prompt,
+    before,
+    retold,
+)
+from pullcord.agents.pydantic_ai.cord import Cord
+from pullcord.agents.pydantic_ai.messages import Messages, delta, mended
+from pullcord.core.events import Remembered
+from pullcord.runtime.context import Context
+from pullcord.runtime.driver import Driver
+from pullcord.runtime.modelling import Told, is_told
+
+_CUT = "[Your answer above was cut off here: the user has something to say.]"
+_ASIDE = (
+    "[This is a side question about the work above, which is paused and goes on afterwards. "
+    "Answer it from what is known so far; nothing is done for it.]"
+)
+
+
+class PydanticAgent:
+    """What is entered when a run of such an agent is."""
+
+    def __init__(self, agent: AbstractAgent[Any, Any], *, continues: bool = False) -> None:
+        self.agent, self._continues = agent, continues
+
+    @property
+    def name(self) -> str:
+        return self.agent.name or "agent"
+
+    @property
+    def wants_input(self) -> bool:
+        return True
+
+    async def enter(self, ctx: Context, given: Any) -> Any:
+        driver = ctx.driver
+        for past in driver.memory.steps.values():
+            past.is_met = True  # it goes on from what was said, and does not come by here again
+        talk = Conversation(driver, await _known_before(driver, given))
+        async with self.agent:
+            return await _Turn(self.agent, ctx, driver, talk, self._continues).carry_out(given)
+
+
+class _Turn:
+    """A run of the agent, in as many pieces as people interrupt it into."""
+
+    def __init__(
+        self,
+        agent: AbstractAgent[Any, Any],
+        ctx: Context,
+        driver: Driver,
+        talk: Conversation,
+        continues: bool,
+    ) -> None:
+        self._agent, self._ctx, self._driver, self._talk = agent, ctx, driver, talk
+        self._continues = continues
+        self._is_aside = driver.memory.is_aside
+
+    async def carry_out(self, given: Any) -> Any:
+        history: Messages = list(self._talk.known)
+        prompt: Any = None if self._talk.has_begun else self._first_prompt(given)
+        while True:
+            try:
+                result = await self._piece(prompt, history)
+            except Told as told:
+                history = list(self._talk.known)
+                prompt = None
+                if told.shown:
+                    history.append(m.ModelResponse([m.TextPart(told.shown)], state="interrupted"))
+                    prompt = [_CUT, *self._talk.told()]
+                continue
+            history = result.all_messages()
+            if not is_told(self._driver.run):
+                await self._remember_the_end(history)
+                return to_jsonable_python(result.output, fallback=repr)
+            prompt = self._talk.told()
+
+    def _first_prompt(self, given: Any) -> Any:
+        prompt = as_prompt(given)
+        if not self._is_aside:
+            return prompt
+        return [_ASIDE, *([prompt] if isinstance(prompt, str) else prompt)]
+
+    async def _piece(self, prompt: Any, history: Messages) -> Any:
+        """Have the agent go on until it is done, or somebody says something new."""
+        cord = Cord(
+            ctx=self._ctx,
+            driver=self._driver,
+            talk=self._talk,
+            continues=self._continues,
+            is_aside=self._is_aside,
+        )
+        return await self._agent.run(
+            prompt or None,
+            message_history=history or None,
+            deps=self._ctx.deps,
+            capabilities=[cord],
+        )
+
+    async def _remember_the_end(self, messages: Messages) -> None:
+        """The results of the last calls are in no request any more."""
+        if END in self._driver.memory.own_values:
+            return
+        new = delta(self._talk.known, messages)
+        await self._driver.begin(Remembered(key=END, value=new))
+
+
+async def _known_before(driver: Driver, given: Any) -> Messages:
+    run, journal = driver.run, driver.site.journal
+    if isinstance(given, dict) and "messages" in given:  # a conversation from elsewhere
+        return mended(m.ModelMessagesTypeAdapter.validate_python(given["messages"]))
+    if run.parent is not None:
+        return []
+    known = await before(journal, run)
+    if driver.memory.is_aside and run.forked_from is not None:
+        records = await journal.read(run.forked_from, limit=run.forked_at)
+        return mended(retold(known, records, is_live=True))
+    return known

@@ -1,0 +1,229 @@
+"""What a run and those before it on its thread have said, as the messages of a conversation."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+import msgspec
+from pydantic_ai import messages as m
+
+from pullcord.agents.pydantic_ai.messages import (
+    Messages,
+    apply_delta,
+    delta,
+    mended,
+    response_of,
+    return_of,
+)
+from pullcord.core.events import Created, Event, InstructionSettled, Record
+from pullcord.core.fold import replay
+from pullcord.core.run import Run
+from pullcord.core.states import RunState
+from pullcord.core.values import Json, load
+from pullcord.journal.journal import Journal
+from pullcord.runtime.driver import Driver
+from pullcord.runtime.history import earlier_runs, turn_of
+from pullcord.runtime.identity import short_id
+from pullcord.runtime.memory import Memory, Past
+from pullcord.runtime.modelling import shown_before, step_of
+
+END: Final = "messages-at-the-end"
+_LET_DIE: Final = "Do not go on with it unless you are asked to."
+
+
+class Conversation:
+    """The messages of one run, as far as its journal has them, and what people said meanwhile."""
+
+    def __init__(self, driver: Driver, known: Messages) -> None:
+        self._driver = driver
+        self.known = known
+        self.number = 0  # of the request that is being made, or was made last
+        self._taken: list[int] = []
+        for number, past in requests_in(driver.memory):
+            self.number = number
+            apply_delta(self.known, past.args)
+            if past.status == "finished":
+                self.known.append(response_of(past.result))
+        self.is_taken_up = self.number > 0  # its last request is still to be asked once more
+        if self.is_taken_up and self._past and self._past.status == "finished":
+            self.known.pop()  # it is answered from memory
+
+    @property
+    def _past(self) -> Past | None:
+        return self._driver.memory.steps.get(step_of(self.number))
+
+    @property
+    def has_begun(self) -> bool:
+        return self.number > 0
+
+    def told(self) -> list[str]:
+        """What people have said and the model has not read; from here on it is in the next
+        request, and delivered when that is recorded."""
+        queued = {n: i for n, i in self._driver.run.instructions.items() if i.status == "queued"}
+        new = [number for number in queued if number not in self._taken]
+        self._taken += new
+        return [queued[number].text for number in new]
+
+    def settles(self, run: Run) -> list[Event]:
+        """What is delivered together with the next request."""
+        return [
+            InstructionSettled(instruction=number, outcome="delivered")
+            for number in self._taken
+            if run.instructions[number].status == "queued"
+        ]
+
+    def next_request(self, messages: Sequence[m.ModelMessage]) -> Json:
+        """Number the next request, and return what is new in it. The first one of a run that was
+        taken up is the last one of its life before."""
+        if self.is_taken_up and self._past is not None:
+            self.is_taken_up = False
+            self.known[:] = messages
+            return self._past.args
+        self.number += 1
+        self._taken = [
+            n for n in self._taken if self._driver.run.instructions[n].status == "queued"
+        ]
+        return delta(self.known, messages)
+
+
+def requests_in(memory: Memory) -> Iterable[tuple[int, Past]]:
+    """The requests that a run has made, in order."""
+    for step, past in memory.steps.items():
+        if past.name == "model" and step.startswith("model-"):
+            yield int(step.removeprefix("model-")), past
+
+
+def call_step(number: int, call_id: str, *, approved: bool = False) -> str:
+    """The step that a call of the n-th answer is."""
+    return short_id("", "call", number, call_id, *(["approved"] if approved else []))
+
+
+async def before(journal: Journal, run: Run) -> Messages:
+    """What was said on this thread before a run; and of a fork, before the run it goes on from."""
+    known: Messages = []
+    for records in await earlier_runs(journal, run):
+        known = mended(retold(known, records))
+    return known
+
+
+def retold(known: Messages, records: Sequence[Record], *, is_live: bool = False) -> Messages:
+    """A run as messages, after those that were there before it. `is_live`: it may go on."""
+    run = replay(records[0].run_id, records)
+    memory = Memory.of(records)
+    known = list(known)
+    born = records[0].event
+    assert isinstance(born, Created)
+    last: tuple[int, Past] | None = None
+    for number, past in requests_in(memory):
+        last = number, past
+        apply_delta(known, past.args)
+        if past.status == "finished":
+            known.append(response_of(past.result))
+    if last is None:
+        known += _plain(run, records)
+        closing: list[m.ModelRequestPart] = []
+    else:
+        if END in memory.values:
+            apply_delta(known, memory.values[END])
+            return known
+        closing = _closed(known, run, memory, *last)
+    if note := _note(run, is_live=is_live):
+        closing.append(m.UserPromptPart(note))
+    if closing:
+        known.append(m.ModelRequest(closing))
+    return known
+
+
+def _plain(run: Run, records: Sequence[Record]) -> Messages:
+    """A run that never came to ask a model: what it was given, and what it said."""
+    turn = turn_of(run, records)
+    told: Messages = []
+    if turn.input is not None:
+        told.append(m.ModelRequest([m.UserPromptPart(as_prompt(turn.input))]))
+    words = [said.text for said in turn.said] or ([str(turn.result)] if turn.result else [])
+    if words:
+        told.append(m.ModelResponse([m.TextPart("\n\n".join(words))]))
+    return told
+
+
+def _closed(
+    known: Messages, run: Run, memory: Memory, number: int, past: Past
+) -> list[m.ModelRequestPart]:
+    """What ends a conversation that was cut: what was shown, and what became of each call."""
+    keep = run.cancel is None or run.cancel.keep_partial
+    if past.status != "finished":
+        if keep and (shown := shown_before(memory, number)):
+            known.append(m.ModelResponse([m.TextPart(shown)], state="interrupted"))
+        return []
+    answer = known[-1]
+    assert isinstance(answer, m.ModelResponse)
+    return [_fate(run, memory, number, call) for call in answer.tool_calls]
+
+
+def _fate(run: Run, memory: Memory, number: int, call: m.ToolCallPart) -> m.ToolReturnPart:
+    """The result of a call, as the model is told it: one of five truths, or what it gave."""
+    ids = [call_step(number, call.tool_call_id, approved=a) for a in (True, False)]
+    step = next((one for one in ids if one in memory.steps or one in memory.refused), "")
+    past, known = memory.steps.get(step), run.steps.get(step)
+    if refused := memory.refused.get(step):
+        outcome = "denied" if refused.outcome == "denied" else "failed"
+        return _told(call, f"{refused.outcome}: {refused.why}", outcome)
+    if past is None or known is None or not known.began:
+        return _told(call, "not_started: the run was stopped before this call.", "interrupted")
+    if known.undo == "undone":
+        return _told(call, "completed: and it was undone when the run was cancelled.", "failed")
+    if past.status == "finished":
+        return returned(call, load(past.result))
+    if past.status == "failed":
+        return _told(call, f"failed: {past.error}", "failed")
+    if past.late is not None:
+        return returned(call, load(past.late))
+    if past.status == "interrupted":
+        text = "interrupted: it was stopped; it may have done a part of its work."
+        return _told(call, text, "interrupted")
+    return _told(call, "unknown: nobody knows whether it happened.", "interrupted")
+
+
+def returned(call: m.ToolCallPart, stored: Any) -> m.ToolReturnPart:
+    """What a finished call gave, from what was stored of it."""
+    match stored:
+        case {"retry": str(why)}:
+            return _told(call, why, "failed")
+        case {"failed": str(why)}:
+            return _told(call, why, "failed")
+        case {"return": value}:
+            given = return_of(value)
+            content = given.return_value if isinstance(given, m.ToolReturn) else given
+            return m.ToolReturnPart(call.tool_name, content, call.tool_call_id)
+        case _:
+            return m.ToolReturnPart(call.tool_name, stored, call.tool_call_id)
+
+
+def _told(call: m.ToolCallPart, text: str, outcome: Any) -> m.ToolReturnPart:
+    return m.ToolReturnPart(call.tool_name, text, call.tool_call_id, outcome=outcome)
+
+
+def _note(run: Run, *, is_live: bool) -> str:
+    """The one true remark about how a turn ended, if it was not by its own answer."""
+    if run.state is RunState.COMPLETED or is_live:
+        return ""
+    if run.cancel is not None:
+        why = f" ({run.cancel.reason})" if run.cancel.reason else ""
+        return f"[The turn above was stopped by {run.cancel.by}{why}. {_LET_DIE}]"
+    if run.state is RunState.FAILED:
+        return f"[The turn above ended with an error: {run.error}]"
+    return ""
+
+
+def as_prompt(given: Any) -> Any:
+    """What a run was given, as a prompt: text, or a list of texts; else its JSON."""
+    match given:
+        case str():
+            return given
+        case {"prompt": prompt}:
+            return as_prompt(prompt)
+        case list() if all(isinstance(item, str) for item in given):  # pyright: ignore[reportUnknownVariableType]
+            return given  # pyright: ignore[reportUnknownVariableType]
+        case None:
+            return ""
+        case _:
+            return msgspec.json.encode(given).decode()

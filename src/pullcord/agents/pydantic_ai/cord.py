@@ -1,0 +1,119 @@
+"""The cord itself: the capability through which an agent's every request and call is reached."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic_ai import RunContext, ToolDefinition
+from pydantic_ai import messages as m
+from pydantic_ai.capabilities import AbstractCapability
+from pydantic_ai.capabilities.abstract import CapabilityOrdering
+from pydantic_ai.models import Model, ModelRequestContext
+from pydantic_ai.output import OutputContext
+from pydantic_ai.settings import ModelSettings
+from pydantic_ai.tools import DeferredToolRequests, DeferredToolResults, ToolApproved
+from pydantic_ai.toolsets import AbstractToolset
+from pydantic_core import to_jsonable_python
+
+from pullcord.agents.pydantic_ai.conversation import Conversation
+from pullcord.agents.pydantic_ai.model import Watched
+from pullcord.agents.pydantic_ai.tools import Supervised
+from pullcord.core.values import dump
+from pullcord.errors import StepError
+from pullcord.runtime.context import Context
+from pullcord.runtime.driver import Driver
+from pullcord.runtime.flight import Manner
+from pullcord.runtime.identity import Identity, short_id
+from pullcord.runtime.questions import ask
+from pullcord.runtime.steps import carry_out, plain_step
+from pullcord.runtime.tools import Retry
+
+
+@dataclass(kw_only=True)
+class Cord(AbstractCapability[Any]):
+    """Handed to each run of an agent under a runtime."""
+
+    ctx: Context
+    driver: Driver
+    talk: Conversation
+    continues: bool = False
+    is_aside: bool = False
+    _history: list[m.ModelMessage] | None = None
+
+    def get_ordering(self) -> CapabilityOrdering:
+        return CapabilityOrdering(position="innermost")
+
+    def get_model_settings(self) -> ModelSettings:
+        return ModelSettings(max_retries=0)  # every wait is ours, so that every control ends it
+
+    def get_wrapper_model(self, model: Model) -> Model:
+        return Watched(model, self.driver, self.talk, self._messages, continues=self.continues)
+
+    def get_wrapper_toolset(self, toolset: AbstractToolset[Any]) -> AbstractToolset[Any]:
+        return Supervised(toolset, self.ctx, self.driver, self.talk)
+
+    async def prepare_tools(
+        self, ctx: RunContext[Any], tool_defs: list[ToolDefinition]
+    ) -> list[ToolDefinition]:
+        return [] if self.is_aside else tool_defs
+
+    async def before_model_request(
+        self, ctx: RunContext[Any], request_context: ModelRequestContext
+    ) -> ModelRequestContext:
+        """What people said is in the next request, once, in order."""
+        if not self.talk.is_taken_up:
+            for text in self.talk.told():
+                ctx.enqueue(text, priority="asap")
+        return request_context
+
+    async def prepare_model_request(
+        self, ctx: RunContext[Any], request_context: ModelRequestContext
+    ) -> ModelRequestContext:
+        self._history = ctx.messages
+        return request_context
+
+    def _messages(self) -> list[m.ModelMessage]:
+        assert self._history is not None
+        return self._history
+
+    async def handle_deferred_tool_calls(
+        self, ctx: RunContext[Any], *, requests: DeferredToolRequests
+    ) -> DeferredToolResults:
+        """What needs somebody's word gets it where the call is made; what somebody else carries
+        out is a question to them."""
+        results = DeferredToolResults()
+        for call in requests.approvals:
+            results.approvals[call.tool_call_id] = ToolApproved()
+        for call in requests.calls:
+            name = short_id(call.tool_name, "external", self.talk.number, call.tool_call_id)
+            details = dump({"tool": call.tool_name, "args": call.args_as_dict()})
+            text = f"{call.tool_name} is carried out elsewhere. What did it give?"
+            results.calls[call.tool_call_id] = await ask(self.driver, name, text, details=details)
+        return results
+
+    async def wrap_output_process(
+        self, ctx: RunContext[Any], *, output_context: OutputContext, output: Any, handler: Any
+    ) -> Any:
+        """An output function may have an effect: it is carried out once, like a step."""
+        if not output_context.has_function:
+            return await handler(output)
+        name = output_context.function_name or "output"
+        made: list[Any] = []
+
+        async def process() -> Any:
+            made[:] = [await handler(output)]
+            return to_jsonable_python(made[0], fallback=repr)
+
+        step = short_id(name, "output", self.talk.number)
+        grace_s = self.driver.site.habits.stop_grace_s
+        wish = plain_step(
+            Identity(step, name, "", str(self.talk.number), 0),
+            process,
+            (),
+            Manner(grace_s=grace_s),
+            Retry(attempts=1),
+        )
+        try:
+            result = await carry_out(self.driver, wish)
+        except StepError as failed:
+            raise failed.__cause__ or failed from None
+        return made[0] if made else result

@@ -1,0 +1,165 @@
+"""The one place where a stored conversation is written, read and made valid.
+
+A run stores, with each request to the model, only what is new in it: how many messages of the
+conversation so far are kept, and those that follow. Its answer is the outcome of that step. So a
+journal grows with what was said, and the whole is put together again by reading it once.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+import msgspec
+from pydantic import TypeAdapter
+from pydantic_ai import messages as m
+from pydantic_core import from_json
+
+from pullcord.core.values import Json
+
+_MESSAGES: Final = m.ModelMessagesTypeAdapter
+_RESPONSE: Final[TypeAdapter[m.ModelResponse]] = TypeAdapter(m.ModelResponse)
+_RETURN: Final[TypeAdapter[m.ToolReturn[Any]]] = TypeAdapter(m.ToolReturn)
+Messages = list[m.ModelMessage]
+
+
+class _Delta(msgspec.Struct):
+    keep: int
+    new: msgspec.Raw
+
+
+# --- to and from what is stored ---
+
+
+def delta(known: Messages, messages: Sequence[m.ModelMessage]) -> Json:
+    """What is new in `messages`, as it is stored. `known` becomes `messages`."""
+    keep = 0
+    for before, now in zip(known, messages, strict=False):
+        if before is not now and before != now:
+            break
+        keep += 1
+    new = list(messages[keep:])
+    known[:] = messages
+    return msgspec.Raw(msgspec.json.encode(_Delta(keep, msgspec.Raw(_MESSAGES.dump_json(new)))))
+
+
+def apply_delta(known: Messages, stored: Json) -> None:
+    """Bring `known` to where it was when this was stored."""
+    found = msgspec.json.decode(stored, type=_Delta)
+    known[found.keep :] = _MESSAGES.validate_json(bytes(found.new))
+
+
+def stored_response(response: m.ModelResponse) -> Json:
+    return msgspec.Raw(_RESPONSE.dump_json(response))
+
+
+def response_of(stored: Json) -> m.ModelResponse:
+    return _RESPONSE.validate_json(bytes(stored))
+
+
+def stored_return(result: Any) -> Json:
+    """What a tool gave, whatever it is: also files, and what is only for the application."""
+    given: Any = result if isinstance(result, m.ToolReturn) else m.ToolReturn(result)  # pyright: ignore[reportUnknownVariableType]
+    return msgspec.Raw(_RETURN.dump_json(given))
+
+
+def return_of(stored: Any) -> Any:
+    given = _RETURN.validate_python(stored)
+    is_plain = given.content is None and given.metadata is None and given.tools is None
+    return given.return_value if is_plain else given
+
+
+# --- valid for every provider ---
+
+
+def mended(messages: Sequence[m.ModelMessage]) -> Messages:
+    """The same conversation, valid for every provider, and true.
+
+    What was cut keeps its finished text; thinking that has no end and calls that were never
+    complete are left out. A call without a result is told to be one: nobody knows what became
+    of it.
+    """
+    kept: Messages = []
+    for message in messages:
+        if isinstance(message, m.ModelResponse):
+            parts = list(_sound_parts(message))
+            if parts:
+                kept.append(
+                    message if parts == list(message.parts) else replace(message, parts=parts)
+                )
+        elif message.parts:
+            kept.append(message)
+    return m.repair_messages(kept, repair_last_response=True)
+
+
+def _sound_parts(response: m.ModelResponse) -> Iterator[m.ModelResponsePart]:
+    was_cut = response.state in ("interrupted", "incomplete")
+    for part in response.parts:
+        match part:
+            case m.TextPart(content=""):
+                continue
+            case m.ThinkingPart(signature=None) if was_cut:
+                continue
+            case m.ToolCallPart() if was_cut or not _is_json_object(part.args):
+                continue
+            case _:
+                yield part
+
+
+def check_messages(messages: Sequence[m.ModelMessage]) -> list[str]:
+    """What is wrong with a conversation, by the rules that strict providers refuse it with.
+
+    An empty list: every provider takes it. The last answer may have calls that are still open.
+    """
+    wrong: list[str] = []
+    open_calls: dict[str, str] = {}
+    for number, message in enumerate(messages):
+        here = f"message {number}"
+        if isinstance(message, m.ModelResponse):
+            wrong += [f"{here}: call {name} has no result" for name in open_calls]
+            open_calls = {}
+            wrong += [f"{here}: {why}" for why in _wrong_in(message, open_calls)]
+        else:
+            wrong += [f"{here}: {why}" for why in _answered_in(message, open_calls)]
+            if not message.parts:
+                wrong.append(f"{here}: it is empty")
+    return wrong
+
+
+def _wrong_in(response: m.ModelResponse, open_calls: dict[str, str]) -> Iterator[str]:
+    if not response.parts:
+        yield "it is empty"
+    for part in response.parts:
+        match part:
+            case m.ToolCallPart():
+                if part.tool_call_id in open_calls:
+                    yield f"two calls are named {part.tool_call_id}"
+                if response.state in ("interrupted", "incomplete"):
+                    yield f"call {part.tool_call_id} is in an answer that was cut"
+                if not _is_json_object(part.args):
+                    yield f"the arguments of {part.tool_call_id} are not an object"
+                open_calls[part.tool_call_id] = part.tool_name
+            case m.ThinkingPart(signature=None, provider_name="anthropic"):
+                yield "thinking has no signature"
+            case m.TextPart(content=""):
+                yield "a text is empty"
+            case _:
+                pass
+
+
+def _answered_in(request: m.ModelRequest, open_calls: dict[str, str]) -> Iterator[str]:
+    for part in request.parts:
+        is_result = isinstance(part, m.ToolReturnPart)
+        if is_result and open_calls.pop(part.tool_call_id, None) is None:
+            yield f"a result for {part.tool_call_id}, which is no open call"
+    if open_calls:
+        yield f"no result for {', '.join(open_calls)}"
+        open_calls.clear()
+
+
+def _is_json_object(args: Any) -> bool:
+    if not isinstance(args, str):
+        return True
+    try:
+        return not args or isinstance(from_json(args), dict)
+    except ValueError:
+        return False

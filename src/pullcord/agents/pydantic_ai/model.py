@@ -1,0 +1,202 @@
+"""The door to the model: every attempt at a request is a step of the run."""
+
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from typing import Any, Final
+
+from pydantic_ai import RunContext
+from pydantic_ai import messages as m
+from pydantic_ai.exceptions import (
+    ModelAPIError,
+    ModelConnectionError,
+    ModelHTTPError,
+)
+from pydantic_ai.models import (
+    CompletedStreamedResponse,
+    Model,
+    ModelRequestParameters,
+    StreamedResponse,
+)
+from pydantic_ai.models.wrapper import WrapperModel
+from pydantic_ai.settings import ModelSettings
+
+from pullcord.agents.pydantic_ai.conversation import Conversation
+from pullcord.agents.pydantic_ai.messages import response_of, stored_response
+from pullcord.agents.pydantic_ai.prices import spent_on, spent_so_far
+from pullcord.agents.pydantic_ai.transports import watch
+from pullcord.core.values import Json
+from pullcord.runtime.driver import Driver
+from pullcord.runtime.modelling import Answer, Kind, Request, Wait, ask_model
+from pullcord.runtime.tools import Retry
+
+_TRIES: Final = Retry(attempts=4, wait_s=0.5, wait_max_s=20.0)
+_LONGEST_WAIT_S: Final = 60.0
+_AGAIN: Final = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
+
+
+class Watched(WrapperModel):
+    """A model whose every request passes the doors of a run."""
+
+    def __init__(
+        self,
+        wrapped: Model,
+        driver: Driver,
+        talk: Conversation,
+        history: Callable[[], list[m.ModelMessage]],
+        *,
+        continues: bool,
+    ) -> None:
+        super().__init__(wrapped)
+        self._driver, self._talk, self._history = driver, talk, history
+        self._continues = continues
+
+    async def request(
+        self,
+        messages: list[m.ModelMessage],
+        model_settings: ModelSettings | None,
+        model_request_parameters: ModelRequestParameters,
+    ) -> m.ModelResponse:
+        watch(self.wrapped)
+        made: list[m.ModelResponse] = []
+
+        async def attempt(answer: Answer) -> Json:
+            so_far = answer.before if self._continues else ""
+            sent = [*messages, m.ModelResponse([m.TextPart(so_far)])] if so_far else messages
+            response = await self._attempt(answer, sent, model_settings, model_request_parameters)
+            response = _after(so_far, response) if so_far else response
+            answer.costs(spent_on(response))
+            made[:] = [response]
+            return stored_response(response)
+
+        talk = self._talk
+        args = talk.next_request(self._history())
+        request = Request(
+            number=talk.number,
+            model=self.wrapped.model_name,
+            args=args,
+            attempt=attempt,
+            patience=patience,
+            parts=lambda stored: _texts(response_of(stored)),
+            settles=talk.settles,
+        )
+        stored = await ask_model(self._driver, request)
+        response = made[0] if made else response_of(stored)
+        talk.known.append(response)
+        return response
+
+    @asynccontextmanager
+    async def request_stream(
+        self,
+        messages: list[m.ModelMessage],
+        model_settings: ModelSettings | None,
+        model_request_parameters: ModelRequestParameters,
+        run_context: RunContext[Any] | None = None,
+    ) -> AsyncGenerator[StreamedResponse]:
+        """Whoever listens to the events of Pydantic AI hears them when the answer is durable; as
+        it comes, it is shown by the run."""
+        response = await self.request(messages, model_settings, model_request_parameters)
+        yield CompletedStreamedResponse(
+            response, model_request_parameters=model_request_parameters, replay_events=True
+        )
+
+    async def _attempt(
+        self,
+        answer: Answer,
+        messages: list[m.ModelMessage],
+        settings: ModelSettings | None,
+        parameters: ModelRequestParameters,
+    ) -> m.ModelResponse:
+        if not _streams(self.wrapped):
+            response = await self.wrapped.request(messages, settings, parameters)
+            for index, kind, text in _texts(response):
+                answer.says(index, text, kind)
+            return response
+        chars = 0
+        async with self.wrapped.request_stream(messages, settings, parameters) as stream:
+            async for event in stream:
+                chars += _tell(answer, event)
+                answer.costs(spent_so_far(stream.usage, chars))
+            answer.goes_on()
+            response = stream.get()
+        if response.state in ("incomplete", "interrupted"):
+            why = "the stream ended before the answer was complete"
+            raise ModelConnectionError(self.wrapped.model_name, why)
+        return response
+
+
+def patience(error: BaseException, failures: int) -> Wait | None:
+    """What to do about a request that failed: providers' own clients do not wait, we do."""
+    if isinstance(error, ModelHTTPError):
+        if error.status_code not in _AGAIN:
+            return None
+    elif not isinstance(error, ModelConnectionError):
+        return None
+    asked_s = _asked_to_wait(error)
+    if asked_s > _LONGEST_WAIT_S:
+        return Wait(pause=f"{error.model_name} asks to wait {asked_s:,.0f} s before the next try")
+    if failures >= _TRIES.attempts:
+        return None
+    return Wait(seconds=max(asked_s, _TRIES.wait(failures)))
+
+
+def _asked_to_wait(error: ModelAPIError) -> float:
+    headers: dict[str, str] = getattr(error, "headers", None) or {}
+    for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
+        try:
+            seconds = float(headers.get(name, "")) * unit
+        except ValueError:
+            continue
+        if seconds == seconds and seconds >= 0:
+            return seconds
+    return 0.0
+
+
+def _tell(answer: Answer, event: m.ModelResponseStreamEvent) -> int:
+    """Tell what came, and return how many characters of it the model has written."""
+    answer.goes_on()
+    match event:
+        case m.PartStartEvent(index=index, part=m.TextPart(content=text)):
+            answer.says(index, text)
+        case m.PartStartEvent(index=index, part=m.ThinkingPart(content=text)):
+            answer.says(index, text, "thinking")
+        case m.PartDeltaEvent(index=index, delta=m.TextPartDelta(content_delta=text)):
+            answer.says(index, text)
+        case m.PartDeltaEvent(index=index, delta=m.ThinkingPartDelta(content_delta=str(text))):
+            answer.says(index, text, "thinking")
+        case m.PartDeltaEvent(delta=m.ToolCallPartDelta(args_delta=str(args))):
+            return len(args)
+        case _:
+            return 0
+    return len(text)
+
+
+def _texts(response: m.ModelResponse) -> list[tuple[int, Kind, str]]:
+    found: list[tuple[int, Kind, str]] = []
+    for index, part in enumerate(response.parts):
+        if isinstance(part, m.TextPart):
+            found.append((index, "text", part.content))
+        elif isinstance(part, m.ThinkingPart):
+            found.append((index, "thinking", part.content))
+    return found
+
+
+def _after(so_far: str, response: m.ModelResponse) -> m.ModelResponse:
+    """The whole answer, of which the provider has only sent what was missing."""
+    parts = list(response.parts)
+    first = next((n for n, part in enumerate(parts) if isinstance(part, m.TextPart)), None)
+    if first is None:
+        parts.insert(0, m.TextPart(so_far))
+    else:
+        part = parts[first]
+        assert isinstance(part, m.TextPart)
+        parts[first] = m.TextPart(so_far + part.content)
+    response.parts = parts
+    return response
+
+
+def _streams(model: Model) -> bool:
+    while isinstance(model, WrapperModel):
+        model = model.wrapped
+    if hasattr(model, "stream_function"):  # a FunctionModel may have none
+        return bool(getattr(model, "stream_function", None))
+    return type(model).request_stream is not Model.request_stream

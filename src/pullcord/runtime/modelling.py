@@ -1,0 +1,383 @@
+"""One request to a model: streamed, shown as it comes, held by a pause, cut at the socket.
+
+The runtime does not know whose model it is. An adapter says how one attempt is made; everything
+about when it may begin, what is shown of it and how it is stopped is here.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+import msgspec
+
+from pullcord.core.commands import Pause
+from pullcord.core.events import (
+    CancelRequested,
+    Control,
+    Event,
+    Hurried,
+    PauseRequested,
+    Redirected,
+    Spent,
+    StepFailed,
+    StepFinished,
+    TextEnded,
+)
+from pullcord.core.run import Run, spoken_part
+from pullcord.core.values import Json
+from pullcord.errors import Interrupted
+from pullcord.runtime.alarms import Alarm
+from pullcord.runtime.driver import Driver
+from pullcord.runtime.flight import Flight, Manner
+from pullcord.runtime.identity import Identity
+from pullcord.runtime.memory import Memory, Past
+from pullcord.runtime.sockets import Sockets
+from pullcord.runtime.steps import Permit, Wish, begin
+from pullcord.runtime.tools import Retry
+
+_PIECE_CHARS: Final = 4096
+_ONCE: Final = Retry(attempts=1)
+Kind = Literal["text", "thinking"]
+
+
+class Told(BaseException):
+    """Somebody has said something new: the answer that was coming is no longer wanted.
+
+    `shown` is what people have seen of it.
+    """
+
+    def __init__(self, shown: str) -> None:
+        super().__init__("somebody has said something new")
+        self.shown = shown
+
+
+class CutOff(Exception):
+    """The answer was cut off while it was coming."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wait:
+    """What to do about an attempt that failed: wait so long and try again, or pause and say why."""
+
+    seconds: float = 0.0
+    pause: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """A request to a model as an adapter wants it made.
+
+    `attempt` makes it once, telling `Answer` what comes, and returns the answer as it is stored.
+    `patience` says what to do when an attempt has failed for the n-th time; None: give up.
+    `parts` are the texts in a stored answer, each with its index and kind. `settles` are the
+    instructions that are in the request, and so delivered with it.
+    """
+
+    number: int
+    model: str
+    args: Json
+    attempt: "Callable[[Answer], Awaitable[Json]]"
+    patience: Callable[[BaseException, int], Wait | None]
+    parts: Callable[[Json], "list[tuple[int, Kind, str]]"]
+    settles: Callable[[Run], list[Event]]
+
+
+def step_of(number: int) -> str:
+    """The step that the n-th request of a run is."""
+    return f"model-{number}"
+
+
+async def ask_model(driver: Driver, request: Request) -> Json:
+    """Return the answer, of this life or an earlier one.
+
+    Raises:
+        Told: somebody said something new before the answer was complete.
+        Exception: what the last attempt failed with.
+        Interrupted: the run is being unwound.
+    """
+    step = step_of(request.number)
+    past = driver.memory.steps.get(step)
+    if past is not None:
+        past.is_met = True
+        if past.status == "finished":
+            await _show_the_rest(driver, past, request)
+            return past.result
+        if is_told(driver.run):
+            raise Told(shown_before(driver.memory, request.number))
+    wish = _wish(driver, request, step)
+    failures = 0
+    shown = shown_before(driver.memory, request.number)
+    while True:
+        flight = await begin(driver, wish, Permit(request.args))
+        answer = Answer(driver, flight, request, shown)
+        try:
+            outcome = await driver.fly(flight, answer.carry_out)
+        except BaseException:
+            answer.drop()
+            raise
+        match outcome:
+            case [StepFinished()]:
+                await answer.shown_whole()
+                return answer.stored
+            case [StepFailed()] if flight.error is not None:
+                shown = await answer.cut_there() or shown
+                failures += 1
+                wait = request.patience(flight.error, failures)
+                if wait is None:
+                    raise flight.error
+                await _bide(driver, wait)
+            case _:  # cut: by a redirect, or by a pause after which the same is asked again
+                shown = await answer.cut_there() or shown
+                if flight.is_redirected and driver.run.cancel is None:
+                    raise Told(shown)
+                await driver.gate.passes()
+        if is_told(driver.run):
+            raise Told(shown)
+
+
+def is_told(run: Run) -> bool:
+    """Whether somebody has said something that the agent has not read yet."""
+    return any(told.status == "queued" for told in run.instructions.values())
+
+
+def _wish(driver: Driver, request: Request, step: str) -> Wish:
+    async def never() -> Permit:
+        raise NotImplementedError
+
+    async def work(_flight: Flight, _permit: Permit) -> Any:
+        raise NotImplementedError
+
+    habits = driver.site.habits
+    manner = Manner(
+        effect="none",
+        grace_s=habits.stop_grace_s,
+        on_pause="hold",
+        hold_s=habits.hold_s,
+        on_redirect="cancel",
+    )
+    digest = str(request.number)
+    return Wish(
+        identity=Identity(step, "model", "", digest, request.number),
+        work=work,
+        permit=never,
+        with_it=request.settles,
+        manner=manner,
+        retry=_ONCE,
+        model=request.model,
+    )
+
+
+async def _bide(driver: Driver, wait: Wait) -> None:
+    """Wait before the next attempt. Every control ends the wait, or holds what comes after it."""
+    if wait.pause:
+        pause = Pause(by="pullcord", reason=wait.pause, source="policy")
+        await driver.site.journal.command(driver.run.id, pause)
+        await driver.stand_still()
+        return
+    alarm = Alarm(driver.site.alarms, driver.news)
+    alarm.set(wait.seconds)
+    try:
+        while alarm.is_set and not driver.gate.is_closed and not is_told(driver.run):
+            await driver.moved()
+    finally:
+        alarm.off()
+    await driver.gate.passes()
+
+
+class Answer:
+    """What comes back in one attempt: shown as it comes, unless the run is being paused."""
+
+    def __init__(self, driver: Driver, flight: Flight, request: Request, before: str) -> None:
+        self._driver, self._flight, self._request = driver, flight, request
+        self.before = before  # what was shown of an earlier attempt that was cut
+        self.sockets = Sockets()
+        flight.transport = self.sockets.shut
+        flight.spent = Spent(step=flight.step, estimated=True)
+        self.stored: Json = msgspec.Raw(b"null")
+        self._parts: list[_Part] = []
+        self._heard: Literal["", "cancel", "redirect", "pause"] = ""
+        self._more = asyncio.Event()
+        self._is_over = False
+        self._showing = asyncio.create_task(self._show())
+
+    # --- what the adapter says ---
+
+    def says(self, index: int, text: str, kind: Kind = "text") -> None:
+        """More of the `index`-th part of the answer has come.
+
+        Raises:
+            CutOff: nobody wants to hear it any more.
+        """
+        self.goes_on()
+        if not self._parts or self._parts[-1].index != index:
+            self._parts.append(_Part(index, kind))
+        self._parts[-1].text += _clean(text)
+        self._more.set()
+
+    def goes_on(self) -> None:
+        """Raise `CutOff` if the answer was cut off. Asked at every chunk: a cancellation can get
+        lost in a library, this cannot."""
+        if self._heard:
+            self._obey()
+        if self._flight.rung:
+            raise CutOff
+
+    def costs(self, spent: Spent) -> None:
+        """What it has cost so far, as far as that is known."""
+        self._flight.spent = msgspec.structs.replace(spent, step=self._flight.step)
+
+    # --- carrying it out ---
+
+    async def carry_out(self) -> Any:
+        driver, flight = self._driver, self._flight
+        with (
+            self.sockets.used(),
+            driver.site.control.cutting(driver.run.id, self._hear, after_seq=flight.begun_seq),
+        ):
+            try:
+                self.stored = await self._request.attempt(self)
+            except BaseException:
+                if self._heard:
+                    self._obey()  # the socket was shut behind this loop's back
+                raise
+        return self.stored
+
+    def _hear(self, control: Control) -> None:
+        """In the control thread: the event loop may be blocked."""
+        match control:
+            case CancelRequested():
+                self._heard = "cancel"
+            case Redirected():
+                self._heard = self._heard or "redirect"
+            case PauseRequested(now=True) | Hurried():
+                self._heard = self._heard or "pause"
+            case _:
+                return
+        self.sockets.shut()
+
+    def _obey(self) -> None:
+        if self._heard == "redirect":
+            self._flight.redirect()
+        else:
+            self._flight.stop()
+
+    # --- showing it ---
+
+    async def shown_whole(self) -> None:
+        """Wait until everything is shown; while paused, that is after resume."""
+        self._is_over = True
+        self._more.set()
+        await self._showing
+        for part in self._parts:
+            await self._finish(part)
+
+    def drop(self) -> None:
+        """The run is being unwound: nobody is left to show it to."""
+        self._showing.cancel()
+
+    async def cut_there(self) -> str:
+        """Nothing more is shown of it. What was shown stays, marked as cut, and is returned."""
+        self._showing.cancel()
+        await asyncio.wait({self._showing})
+        for part in self._parts:
+            if part.shown and not part.is_ended and self._driver.run.cancel is None:
+                part.is_ended = True  # (the end of a run ends it at what the journal has)
+                await self._driver.record(self._ended(part, part.shown, complete=False))
+        return "".join(part.shown for part in self._parts if part.kind == "text")
+
+    async def _show(self) -> None:
+        """Show what has come, and end each part when the next begins. Nothing is shown while
+        the run is being paused: what is there by then is shown when it goes on."""
+        while True:
+            for n, part in enumerate(self._parts):
+                await self._show_part(part)
+                if n + 1 < len(self._parts) and part.shown == part.text:
+                    await self._finish(part)
+            if all(part.shown == part.text for part in self._parts):
+                if self._is_over:
+                    return
+                self._more.clear()
+                await self._more.wait()
+
+    async def _show_part(self, part: "_Part") -> None:
+        while len(part.shown) < len(part.text):
+            start = len(part.shown)
+            piece = part.text[start : start + _PIECE_CHARS]
+            name = self._name(part)
+            saying = asyncio.ensure_future(
+                self._driver.show(name, piece, offset=start, while_pausing=False)
+            )
+            try:
+                is_shown = await asyncio.shield(saying)
+            except asyncio.CancelledError:
+                await asyncio.wait({saying})  # it counts if it got through
+                if not saying.cancelled() and saying.exception() is None and saying.result():
+                    part.shown += piece
+                raise
+            if is_shown:
+                part.shown += piece
+            elif self._driver.gate.is_closed:
+                raise Interrupted("this run is being unwound; the rest is shown in a later life")
+            else:
+                await self._driver.moved()
+
+    async def _finish(self, part: "_Part") -> None:
+        if not part.is_ended:
+            part.is_ended = True
+            if part.text:
+                await self._driver.begin(self._ended(part, part.text, complete=True))
+
+    def _ended(self, part: "_Part", text: str, *, complete: bool) -> TextEnded:
+        step = self._flight.step if part.kind == "thinking" else ""
+        return TextEnded(part=self._name(part), text=text, complete=complete, step=step)
+
+    def _name(self, part: "_Part") -> str:
+        thought = part.kind == "thinking"
+        return spoken_part(self._flight.step, self._flight.attempt, part.index, thought=thought)
+
+
+class _Part:
+    def __init__(self, index: int, kind: Kind) -> None:
+        self.index, self.kind = index, kind
+        self.text = self.shown = ""
+        self.is_ended = False
+
+
+async def _show_the_rest(driver: Driver, past: Past, request: Request) -> None:
+    """Show what an earlier life had the answer of, and did not come to show."""
+    texts, step = driver.memory.texts, step_of(request.number)
+    for index, kind, text in request.parts(past.result):
+        thought = kind == "thinking"
+        names = [
+            spoken_part(step, attempt, index, thought=thought)
+            for attempt in range(1, past.attempt + 1)
+        ]
+        last = names[-1]
+        if last in texts and texts[last][1]:
+            continue
+        whole = _clean(text)
+        shown = "".join(texts[name][0] for name in names if name in texts)
+        if not whole.startswith(shown):
+            shown = texts[last][0] if last in texts else ""
+        again = f"{last}-rest" if last in texts else last
+        if whole[len(shown) :] and again not in texts:
+            rest = whole[len(shown) :]
+            await driver.begin(TextEnded(part=again, text=rest, step=step if thought else ""))
+
+
+def shown_before(memory: Memory, number: int) -> str:
+    """What earlier lives have shown of an answer that was cut: of the last attempt that came to
+    say something."""
+    step = step_of(number)
+    past = memory.steps.get(step)
+    for attempt in range(past.attempt if past else 0, 0, -1):
+        start = spoken_part(step, attempt, 0)[:-1]
+        if said := [text for part, (text, _) in memory.texts.items() if part.startswith(start)]:
+            return "".join(said)
+    return ""
+
+
+def _clean(text: str) -> str:
+    """Text that can be stored: half a surrogate pair and NUL are shown as a replacement."""
+    return text.encode(errors="replace").decode().replace("\0", "�")
