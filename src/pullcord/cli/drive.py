@@ -24,7 +24,7 @@ from pullcord.core.values import check_id
 from pullcord.errors import InvalidInput
 from pullcord.journal.reading import START, Cursor, records_of
 from pullcord.journal.store import LiveText
-from pullcord.runtime.agents import Agent
+from pullcord.runtime.agents import Agent, adapted
 from pullcord.runtime.handle import RunHandle
 from pullcord.runtime.runtime import Runtime, new_run_id, open_runtime
 
@@ -39,6 +39,8 @@ def carry_out(asked: Any) -> int:
             return _run(asked)
         case "fork":
             return _fork(asked)
+        case "aside":
+            return _aside(asked)
         case "undo":
             return _undo(asked)
         case _:
@@ -79,6 +81,7 @@ def _run(asked: Any) -> int:
             thread=asked.thread,
             by=whoami(asked.by),
             target=target,
+            model=asked.model,
         )
 
     return asyncio.run(_drive(asked, agents, run_id, start))
@@ -93,6 +96,15 @@ def _fork(asked: Any) -> int:
         )
 
     return _next(asked, born, fork)
+
+
+def _aside(asked: Any) -> int:
+    born = _birth(asked)
+
+    async def ask(runtime: Runtime) -> RunHandle:
+        return await runtime.fork(asked.run, aside=asked.question, by=whoami(asked.by))
+
+    return _next(asked, born, ask)
 
 
 def _continue(asked: Any) -> int:
@@ -205,7 +217,7 @@ async def _follow(asked: Any, run: RunHandle, after: Cursor) -> int:
                     telling.tell(cursor, item)
             _point_out(asked, run.id, item)
     out.flush()
-    return await _ended(asked, run)
+    return await _ended(asked, run, telling.last_words)
 
 
 def _point_out(asked: Any, run_id: str, item: Record | LiveText) -> None:
@@ -223,14 +235,15 @@ def _point_out(asked: Any, run_id: str, item: Record | LiveText) -> None:
             pass
 
 
-async def _ended(asked: Any, run: RunHandle) -> int:
+async def _ended(asked: Any, run: RunHandle, said: str) -> int:
+    """Say how it ended. A result that was the last thing said is not said once more."""
     ended = await run.reached(*TERMINAL)
     for child, known in ended.children.items():
         if known.detached and not asked.json:
             print(f"{child} is on its own. Go on with it: pullcord resume {child}", file=sys.stderr)
     if ended.state is RunState.COMPLETED:
         result = await run.result()
-        if not asked.json and result is not None:
+        if not asked.json and result is not None and result != said:
             print(plain(result) if isinstance(result, str) else json.dumps(result))
         return 0
     if not asked.json:
@@ -263,7 +276,8 @@ def load_agents(target: str, cwd: str | None) -> tuple[dict[str, Agent], str]:
         known = ", ".join(agents) or "none"
         raise InvalidInput(
             f"There is no agent {name} in {os.path.relpath(path)}; it has: {known}. Nothing was "
-            "started. An agent is an async function whose first parameter is called ctx."
+            "started. An agent is an async function whose first parameter is called ctx, or a "
+            "pydantic_ai.Agent."
         )
     return agents, name
 
@@ -274,4 +288,4 @@ def _agent(value: Any) -> Agent | None:
     if inspect.iscoroutinefunction(value):
         first = next(iter(inspect.signature(value).parameters), "")
         return Agent(value) if first == "ctx" else None
-    return None
+    return Agent(value) if adapted(value) else None

@@ -38,6 +38,7 @@ from pullcord.core.events import (
     QuestionAsked,
     Record,
     Redirected,
+    Spent,
     StepFailed,
     StepFinished,
     StepInterrupted,
@@ -253,8 +254,9 @@ class Telling:
     def __init__(self, run_id: str, *, as_json: bool = False) -> None:
         self._run_id = run_id
         self._as_json = as_json
-        self._live: set[str] = set()  # parts whose text was told as it came
+        self._live: dict[str, int] = {}  # how much of each part was told as it came
         self._is_midline = False
+        self.last_words = ""  # the last thing that was said whole
 
     def tell(self, cursor: Cursor, item: Record | LiveText) -> None:
         if self._as_json:
@@ -265,9 +267,9 @@ class Telling:
                 shown |= {"part": item.part, "offset": item.offset, "text": item.text}
             return print(json.dumps(shown), flush=True)
         if isinstance(item, LiveText):
-            self._live.add(item.part)
+            self._live[item.part] = item.offset + len(item.text)
             self._is_midline = not item.text.endswith("\n")
-            print(plain(item.text), end="", flush=True)
+            print(_spoken(item.part, item.text), end="", flush=True)
         elif isinstance(item.event, TextEnded):
             self._text_ended(item.event)
         else:
@@ -276,9 +278,11 @@ class Telling:
         return None
 
     def _text_ended(self, event: TextEnded) -> None:
-        if event.part not in self._live:
-            print(plain(event.text), end="")
-            self._is_midline = not event.text.endswith("\n")
+        if event.complete and not event.step:
+            self.last_words = event.text
+        if rest := event.text[self._live.get(event.part, 0) :]:
+            print(_spoken(event.part, rest), end="")
+            self._is_midline = not rest.endswith("\n")
         if not event.complete:
             print(coloured(" ■ cut here", "2"), end="")
             self._is_midline = True
@@ -290,6 +294,11 @@ class Telling:
         self._is_midline = False
 
 
+def _spoken(part: str, text: str) -> str:
+    """What was said, as it is; what was only thought, fainter."""
+    return coloured(plain(text), "2") if part.startswith("think-") else plain(text)
+
+
 def _told(record: Record) -> str:
     """One record in one line."""
     event = record.event
@@ -297,11 +306,28 @@ def _told(record: Record) -> str:
     return f"{coloured(f'{record.seq:>4} {when}', '2')}  {_words(event)}"
 
 
+def _bill(spent: Spent) -> str:
+    """What a call has cost, as far as anybody knows."""
+    about = "about " if spent.estimated else ""
+    read, wrote = ("?" if n is None else f"{n:,}" for n in (spent.tokens_in, spent.tokens_out))
+    cost = "cost unknown"
+    if spent.cost_usd_micros is not None:
+        cost = f"${spent.cost_usd_micros / 1e6:.4f}"
+    return f"{about}{read} tokens read, {wrote} written, {cost}"
+
+
 def _words(event: Any) -> str:
     name = TAGS[type(event)].replace("_", " ")
     match event:
         case ItemRewritten():
             return f"{name}\n{diff(event.before, event.after)}"
+        case StepStarted(model=model) if model:
+            again = f" (attempt {event.attempt})" if event.attempt > 1 else ""
+            return f"◆ asking {line(model)}{again}"
+        case StepFinished(step=step) if step.startswith("model-"):
+            return "◆ answered"
+        case Spent():
+            return f"  {_bill(event)}"
         case StepStarted():
             return f"● {line(event.name)}" + (
                 f" (attempt {event.attempt})" if event.attempt > 1 else ""

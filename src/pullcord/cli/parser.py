@@ -28,10 +28,15 @@ VERBS: Final[dict[str, Verb]] = {
     "run": Verb(
         "drive",
         "Start an agent and drive it here.",
-        "FILE.py:NAME names an async function that takes a context. INPUT is JSON, or else text;\n"
+        "FILE.py:NAME names an async function that takes a context, or a pydantic_ai.Agent, whose\n"
+        "prompt INPUT is (and whose model can be another: --model). INPUT is JSON, or else text;\n"
         "- reads it from standard input. What the agent says goes to standard output, the rest\n"
         "to standard error. Ctrl-C gives the run back unharmed and says how to go on.",
-        ('pullcord run report.py:churn \'{"month": "May"}\'', "pullcord run report.py:churn"),
+        (
+            'pullcord run report.py:churn \'{"month": "May"}\'',
+            "pullcord run report.py:churn",
+            'pullcord run writer.py:writer "Write about May" --model openai:gpt-5',
+        ),
     ),
     "ps": Verb(
         "look",
@@ -145,6 +150,13 @@ VERBS: Final[dict[str, Verb]] = {
         "RUN itself is not touched. Also the way to try a failed run again.",
         ("pullcord fork 7f3a", 'pullcord fork 7f3a --at 12 --instruction "use v2"'),
     ),
+    "aside": Verb(
+        "drive",
+        "Ask QUESTION about RUN without disturbing it.",
+        "A run of its own answers from a copy of what is known so far, and does nothing else. RUN\n"
+        "is not touched: if it is paused it stays so. For agents that talk to a model.",
+        ('pullcord aside 7f3a "why are you reading the tests?"',),
+    ),
     "continue": Verb(
         "drive",
         "Start the next run on the thread of RUN.",
@@ -201,6 +213,7 @@ def _describe(parser: argparse.ArgumentParser, name: str) -> None:
         add("input", metavar="INPUT", nargs="?", default="null")
         add("--thread", help="the conversation it belongs to")
         add("--run-id", help="its id; made up if not given")
+        add("--model", default="", help="the model to use instead of the agent's own")
     elif name == "ps":
         add("--all", action="store_true", help="also those that have ended")
         add("--limit", type=int, default=50)
@@ -229,9 +242,11 @@ def _describe(parser: argparse.ArgumentParser, name: str) -> None:
     if name == "fork":
         add("--at", type=int, help="the last record that counts")
         add("--instruction", help="something new to know")
+    if name == "aside":
+        add("question", metavar="QUESTION")
     if name == "continue":
         add("input", metavar="INPUT", nargs="?")
-    if name in ("resume", "fork", "continue", "undo"):
+    if name in ("resume", "fork", "aside", "continue", "undo"):
         add("--detach", action="store_true", help="only record it, drive nothing here")
     if name in ("pause", "cancel"):
         add("--now", action="store_true", help="do not wait for what is under way")
@@ -244,7 +259,7 @@ def _describe(parser: argparse.ArgumentParser, name: str) -> None:
     if VERBS[name].module == "control" or name == "undo":
         add("--reason", default="", help="shown to whoever looks at the run later")
         add("--key", help="the same key gets the same answer, however often it is sent")
-    if VERBS[name].module == "control" or name in ("run", "fork", "continue", "undo"):
+    if VERBS[name].module == "control" or name in ("run", "fork", "aside", "continue", "undo"):
         add("--by", default=None, help="who asks (default: you)")
     if name == "tour":
         add("--pace", type=float, default=1.0, help="0.1 plays it ten times as fast")

@@ -168,7 +168,7 @@ def receipt_lines(made: Receipt) -> Iterator[str]:
     if made.error:
         yield f"  {'error':<15}{line(made.error, 1000)}"
     for heading in _HEADINGS:
-        steps = [step for step in made.steps if step.heading == heading]
+        steps = [s for s in made.steps if s.heading == heading and not s.model]
         if steps or heading == "done":
             said = ", ".join(_step_name(step) for step in steps) or "nothing"
             yield f"  {heading.replace('_', ' '):<15}{said}"

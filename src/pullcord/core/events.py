@@ -63,6 +63,7 @@ class Created(_Event, frozen=True, kw_only=True, tag="created"):
     forked_from: str | None = None  # goes on from this run's first `forked_at` records
     forked_at: int = 0
     aside: bool = False  # it only answers a question about the run it was forked from
+    model: str = ""  # that its agent is to use instead of its own
 
 
 class Claimed(_Event, frozen=True, kw_only=True, tag="claimed"):

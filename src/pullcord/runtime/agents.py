@@ -54,8 +54,8 @@ class Agent:
     def body(self) -> Body:
         if inspect.iscoroutinefunction(self.function):
             return _Plain(self.function)
-        if adapted := _adapted(self.function):
-            return adapted
+        if body := adapted(self.function):
+            return body
         raise InvalidInput(
             f"{getattr(self.function, '__name__', self.function)!r} is not an agent: an agent "
             "is an async function that takes a context. Nothing was changed. "
@@ -97,7 +97,7 @@ class _Plain:
         return await function(ctx, given)
 
 
-def _adapted(given: object) -> Body | None:
+def adapted(given: object) -> Body | None:
     """What makes an agent of another library one of ours, if there is such a thing."""
     for kind in type(given).__mro__:
         if home := _ADAPTERS.get(kind.__module__.partition(".")[0]):

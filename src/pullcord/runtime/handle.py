@@ -26,7 +26,7 @@ from pullcord.core.receipts import Receipt, receipt
 from pullcord.core.run import Run
 from pullcord.core.states import TERMINAL, RunState
 from pullcord.core.undo import to_undo
-from pullcord.core.values import dump
+from pullcord.core.values import check_text, dump
 from pullcord.core.withhold import withheld
 from pullcord.errors import NotReached
 from pullcord.journal.journal import Journal
@@ -49,7 +49,13 @@ class Signed(TypedDict, total=False):
 
 class Forks(Protocol):
     async def fork(
-        self, run_id: str, *, at: int | None, instruction: str | None, by: str
+        self,
+        run_id: str,
+        *,
+        by: str,
+        at: int | None = None,
+        instruction: str | None = None,
+        aside: str | None = None,
     ) -> "RunHandle": ...
 
 
@@ -209,6 +215,15 @@ class RunHandle:
         """Start a new run that finds everything answered which this one had finished up to record
         `at` (default: all of it). This one is not touched."""
         return await self._forks.fork(self.id, at=at, instruction=instruction, by=by)
+
+    async def ask_aside(self, question: str, *, by: str = "program") -> "RunHandle":
+        """Ask about this run without disturbing it: a run of its own answers from a copy of what
+        is known so far, and does nothing else. For agents that talk to a model.
+
+        This run is not touched: if it was paused it still is, and resume goes on where it was.
+        """
+        check_text(question, field="question", empty=False)
+        return await self._forks.fork(self.id, aside=question, by=by)
 
     async def again(self, *, by: str = "program") -> "RunHandle":
         """Try a failed run again: what it had finished is not repeated, what failed is."""

@@ -62,6 +62,7 @@ class Memory:
 
     def __init__(self) -> None:
         self.input: Json = NULL
+        self.model = ""  # that its agent is to use instead of its own
         self.is_aside = False  # it only answers a question about the run it was forked from
         self.home: tuple[str, str] | None = None  # the file of its agent, and where that was named
         self.steps: dict[str, Past] = {}
@@ -143,7 +144,7 @@ class Memory:
         match event:
             case Created():
                 self.input = event.input
-                self.is_aside = event.aside
+                self.is_aside, self.model = event.aside, event.model
                 if event.target and event.cwd:
                     self.home = (event.target.rpartition(":")[0], event.cwd)
             case StepStarted():
@@ -209,7 +210,7 @@ class Memory:
 async def remember(journal: Journal, run: Run) -> Memory:
     """Return what earlier lives of this run have left, and the runs that it was forked from."""
     memory = Memory.of(await journal.read(run.id))
-    source, at = run.forked_from, run.forked_at
+    source, at = (None, 0) if memory.is_aside else (run.forked_from, run.forked_at)
     while source is not None:
         elder = await journal.load(source)
         memory.inherit(elder, await journal.read(source, limit=at))

@@ -138,12 +138,14 @@ class Runtime:
         if_busy: IfBusy = "refuse",
         by: str = "program",
         target: str | None = None,
+        model: str = "",
     ) -> RunHandle:
         """Start a run of this agent and return it at once; it is durable, whatever happens next.
 
         A thread is a conversation: its runs are driven one after the other, and each finds in
         `ctx.history()` what those before it have said and done. If one of them is still living:
-        `refuse`, `queue` this one behind it, or `redirect` that one with the new input.
+        `refuse`, `queue` this one behind it, or `redirect` that one with the new input. `model`:
+        the one that a language-model agent is to use instead of its own.
 
         Raises:
             AgentUnknown: not one of this runtime's agents.
@@ -162,6 +164,7 @@ class Runtime:
             target=target,
             cwd=os.getcwd() if target else None,
             by=by,
+            model=model,
         )
         while True:
             made = run_id or (born.thread if thread is None else new_run_id())
@@ -203,9 +206,15 @@ class Runtime:
         return await self.journal.runs(states=states, thread=thread, before=before, limit=limit)
 
     async def fork(
-        self, run_id: str, *, at: int | None, instruction: str | None, by: str
+        self,
+        run_id: str,
+        *,
+        by: str,
+        at: int | None = None,
+        instruction: str | None = None,
+        aside: str | None = None,
     ) -> RunHandle:
-        """See `RunHandle.fork`."""
+        """See `RunHandle.fork` and `RunHandle.ask_aside`."""
         source = await self.journal.load(run_id)
         [first] = await self.journal.read(run_id, limit=1)
         assert isinstance(first.event, Created)
@@ -224,13 +233,15 @@ class Runtime:
         born = Created(
             agent=first.event.agent,
             thread=made,
-            input=first.event.input,
+            input=first.event.input if aside is None else dump(aside),
             code_version=first.event.code_version,
             target=first.event.target,
             cwd=first.event.cwd,
             by=by,
             forked_from=run_id,
             forked_at=place,
+            aside=aside is not None,
+            model=first.event.model,
         )
         told = Redirect(by=by, instruction=instruction) if instruction is not None else None
         await self._create(made, born, alone=True, told=told)

@@ -109,6 +109,7 @@ class _Turn:
             message_history=history or None,
             deps=self._ctx.deps,
             capabilities=[cord],
+            model=self._driver.memory.model or None,
         )
 
     async def _remember_the_end(self, messages: Messages) -> None:
