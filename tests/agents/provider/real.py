@@ -99,6 +99,16 @@ class RealServer:
     async def async_wait_busy(self, n: int = 1, *, timeout_s: float = 10) -> float:
         return await asyncio.to_thread(self.wait_busy, n, timeout_s=timeout_s)
 
+    async def async_wait_ended(self, task: int, *, timeout_s: float = 10) -> None:
+        """Wait until this request generates nothing more, by the log."""
+        what = f"the end of request {task}"
+        await asyncio.to_thread(self._wait, lambda _: task in self.tasks_ended(), what, timeout_s)
+
+    async def async_wait_begun(self, n: int, *, timeout_s: float = 10) -> None:
+        """Wait until so many requests have begun to generate since the server was started."""
+        what = f"{n} requests"
+        await asyncio.to_thread(self._wait, lambda _: len(self.tasks_begun()) >= n, what, timeout_s)
+
     async def async_wait_idle(self, *, timeout_s: float = 10) -> float:
         return await asyncio.to_thread(self.wait_idle, timeout_s=timeout_s)
 

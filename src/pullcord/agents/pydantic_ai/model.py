@@ -195,8 +195,8 @@ def _after(so_far: str, response: m.ModelResponse) -> m.ModelResponse:
 
 
 def _streams(model: Model) -> bool:
-    while isinstance(model, WrapperModel):
-        model = model.wrapped
-    if hasattr(model, "stream_function"):  # a FunctionModel may have none
-        return bool(getattr(model, "stream_function", None))
-    return type(model).request_stream is not Model.request_stream
+    if type(model).request_stream is Model.request_stream:
+        return False
+    if isinstance(model, WrapperModel):
+        return _streams(model.wrapped)
+    return bool(getattr(model, "stream_function", True))  # a FunctionModel may have none
