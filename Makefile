@@ -6,7 +6,7 @@ STAMPS := .make
 PIP := $(PY) -m pip --disable-pip-version-check --quiet
 PYTEST := $(PY) -m pytest
 
-.PHONY: help setup demo test check soak bench lock clean
+.PHONY: help setup demo test check soak bench compare lock clean
 .DEFAULT_GOAL := help
 
 help: ## Show this list
@@ -53,6 +53,9 @@ soak: setup ## The campaigns in full: every crash point, a million schedules, ev
 
 bench: setup ## Ratios against the bare limit, in one run
 	$(PY) -m bench
+
+compare: setup ## Ten interrupts, side by side with other frameworks (needs PyPI); writes docs/compare.md
+	$(PY) -m compare
 
 lock: ## Refresh requirements/*.txt from pyproject.toml (needs uv)
 	uv pip compile pyproject.toml --group build --universal --python-version 3.11 --generate-hashes --no-header -q --upgrade -o requirements/runtime.txt

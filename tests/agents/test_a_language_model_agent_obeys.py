@@ -274,3 +274,20 @@ async def _asked(run: Any) -> list[str]:
 
 
 pytestmark = pytest.mark.timeout(60)
+
+
+async def test_a_pause_during_a_tool_lets_it_finish_and_asks_nothing_more() -> None:
+    ledger = Ledger()
+    script = ([Call("note", {"what": "a"}), Call("slow", {"what": "b"})], "ok")
+    model, agent = talker(*script, tools=[ledger.note, ledger.slow])
+    async with desk(agent) as runtime:
+        run = await runtime.start(agent, "both")
+        await ledger.begun.wait()
+        await run.pause()
+        ledger.go_on.set()
+        await run.reached(S.PAUSED)
+        assert len(model.requests) == 1
+        await run.resume()
+        assert await run.result() == "ok"
+    assert ledger.did == ["a", "b"]
+    assert len(model.requests) == 2

@@ -14,6 +14,7 @@ from pullcord.core.run import Run
 from pullcord.core.states import RunState
 from pullcord.errors import Fenced
 from pullcord.journal.ledger import Ledger
+from pullcord.journal.watch import Changed
 from pullcord.runtime import steps
 from pullcord.runtime.driver import Driver
 from pullcord.runtime.entry import Entry
@@ -108,7 +109,7 @@ def waits_although_the_answer_has_come(patch: pytest.MonkeyPatch) -> None:
 
 
 def hears_nothing_of_what_others_do(patch: pytest.MonkeyPatch) -> None:
-    def changed(_self: Runtime, _runs: frozenset[str]) -> None:
+    def changed(_self: Runtime, _runs: Changed) -> None:
         pass
 
     patch.setattr(Runtime, "_changed", changed)

@@ -29,6 +29,7 @@ from pullcord.core.states import LIVING
 from pullcord.journal.clock import BootTime
 from pullcord.journal.journal import Journal
 from pullcord.journal.memory import MemoryStore
+from pullcord.journal.watch import Changed
 from pullcord.runtime.runtime import Runtime
 from pullcord.runtime.tools import Policy, Tool
 from pullcord.testing.schedules import ScheduleLoop, SteppedHands
@@ -72,7 +73,7 @@ class NewsJournal(Journal):
 
     town: "Town"
 
-    def watch(self, on_change: Callable[[frozenset[str]], None]) -> Callable[[], None]:
+    def watch(self, on_change: Callable[[Changed], None]) -> Callable[[], None]:
         return self.town.listen(on_change)
 
     async def aclose(self) -> None:
@@ -88,8 +89,8 @@ class Town:
     effects: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])  # run, step
     undone: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])  # run, step
     errors: list[str] = field(default_factory=list[str])
-    _listeners: list[Callable[[frozenset[str]], None]] = field(
-        default_factory=list[Callable[[frozenset[str]], None]]
+    _listeners: list[Callable[[Changed], None]] = field(
+        default_factory=list[Callable[[Changed], None]]
     )
     _mark: tuple[int, int] = (0, 0)
     _open: list["Process"] = field(default_factory=list["Process"])
@@ -97,7 +98,7 @@ class Town:
         default_factory=list[Coroutine[Any, Any, object]]
     )
 
-    def listen(self, on_change: Callable[[frozenset[str]], None]) -> Callable[[], None]:
+    def listen(self, on_change: Callable[[Changed], None]) -> Callable[[], None]:
         self._listeners.append(on_change)
 
         def stop() -> None:
@@ -110,7 +111,7 @@ class Town:
         self._mark, changed = self.store.read(lambda view: view.changed(self._mark))
         if changed:
             for listener in self._listeners:
-                self.loop.outside(lambda tell=listener: tell(frozenset(changed)))
+                self.loop.outside(lambda tell=listener: tell(changed))
 
     async def process(self, **habits: Any) -> "Process":
         hands = MortalHands(TellingHands(self.store, self))

@@ -45,7 +45,7 @@ from pullcord.journal.reading import (
 from pullcord.journal.snapshots import load
 from pullcord.journal.sqlite import SqliteStore
 from pullcord.journal.store import Head, LiveText, Store
-from pullcord.journal.watch import Watch
+from pullcord.journal.watch import Changed, Watch
 
 
 class Journal:
@@ -249,8 +249,9 @@ class Journal:
 
     # --- hear ---
 
-    def watch(self, on_change: Callable[[frozenset[str]], None]) -> Callable[[], None]:
-        """Call `on_change(run_ids)` soon after any commit, by any process. Return what ends it.
+    def watch(self, on_change: Callable[[Changed], None]) -> Callable[[], None]:
+        """Call `on_change(runs)` soon after any commit, by any process, with the runs that have
+        changed and the number of the last record of each. Return what ends it.
 
         It is called from one thread of the journal's own, without an event loop: a blocked loop
         does not delay it. It must be quick; if it raises it is called again for the same runs, a
@@ -266,8 +267,9 @@ class Journal:
         duplicate, in order. Live text comes before the record that ends its part."""
         loop, changed = asyncio.get_running_loop(), asyncio.Event()
 
-        def on_change(runs: frozenset[str]) -> None:
-            if run_id in runs or not runs:  # none: the journal is being closed
+        def on_change(runs: Changed) -> None:
+            is_mine = run_id in runs or not runs  # none: the journal is being closed
+            if is_mine and not changed.is_set():
                 loop.call_soon_threadsafe(changed.set)
 
         stop = self.watch(on_change)

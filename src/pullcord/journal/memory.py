@@ -179,10 +179,10 @@ class _Tables:
     def position(self) -> tuple[int, int]:
         return len(self._log), self._texts
 
-    def changed(self, since: tuple[int, int]) -> tuple[tuple[int, int], set[str]]:
+    def changed(self, since: tuple[int, int]) -> tuple[tuple[int, int], dict[str, int]]:
         runs = set(self._log[since[0] :])
         runs |= {r for r, texts in self._live.items() if texts and texts[-1].pos > since[1]}
-        return self.position(), runs
+        return self.position(), {run_id: len(self._rows.get(run_id, ())) for run_id in runs}
 
     # --- Transaction ---
 

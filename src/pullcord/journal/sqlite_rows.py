@@ -194,13 +194,14 @@ class Connection:
         )
         return (row[0], row[1]) if row else (0, 0)
 
-    def changed(self, since: tuple[int, int]) -> tuple[tuple[int, int], set[str]]:
+    def changed(self, since: tuple[int, int]) -> tuple[tuple[int, int], dict[str, int]]:
         rows = self._all(
-            "SELECT run_id FROM runs WHERE num IN (SELECT run FROM records WHERE pos > ? "
+            "SELECT run_id, (SELECT MAX(seq) FROM records WHERE run = num) FROM runs "
+            "WHERE num IN (SELECT run FROM records WHERE pos > ? "
             "UNION SELECT run FROM live WHERE pos > ?)",
             since,
         )
-        return self.position(), {row[0] for row in rows}
+        return self.position(), dict(rows)
 
     # --- Transaction ---
 

@@ -120,8 +120,9 @@ class View(Protocol):
         """Where the store ends now: a mark for `changed`."""
         ...
 
-    def changed(self, since: tuple[int, int]) -> tuple[tuple[int, int], set[str]]:
-        """The runs with new records or text since that mark, and the mark now."""
+    def changed(self, since: tuple[int, int]) -> tuple[tuple[int, int], dict[str, int]]:
+        """The runs with new records or text since that mark, each with the number of its last
+        record; and the mark now."""
         ...
 
 

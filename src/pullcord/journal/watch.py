@@ -2,8 +2,8 @@
 
 import logging
 import threading
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Mapping
+from typing import Final, TypeAlias
 
 from pullcord.journal.store import Store
 
@@ -11,6 +11,10 @@ _log: Final = logging.getLogger("pullcord.journal")
 _LISTEN_S: Final = 5.0
 _AGAIN_S: Final = 0.05
 _TRIES: Final = 20
+
+
+Changed: TypeAlias = Mapping[str, int]
+"""The runs that have changed, each with the number of its last record."""
 
 
 class Watch:
@@ -27,7 +31,7 @@ class Watch:
         self._thread = threading.Thread(target=self._hear, name="pullcord-control", daemon=True)
         self._thread.start()
 
-    def add(self, on_change: Callable[[frozenset[str]], None]) -> Callable[[], None]:
+    def add(self, on_change: Callable[[Changed], None]) -> Callable[[], None]:
         told = _Told(on_change)
         with self._changing:
             self._told = [*self._told, told]
@@ -61,35 +65,35 @@ class Watch:
                     is_due = True
                     self._pause.wait(_AGAIN_S)
         for told in self._told:
-            told.tell(frozenset())
+            told.tell({})
         with self._changing:
             self._listener.close()
 
     def _tell(self) -> bool:
         """Tell everybody what is new. Return whether somebody has to be told again."""
         self._mark, runs = self._store.read(lambda view: view.changed(self._mark))
-        told = [told.tell(frozenset(runs)) for told in self._told if runs or told.missed]
+        told = [told.tell(runs) for told in self._told if runs or told.missed]
         return not all(told)
 
 
 class _Told:
     """One listener, and what it has failed to take in so far."""
 
-    def __init__(self, on_change: Callable[[frozenset[str]], None]) -> None:
+    def __init__(self, on_change: Callable[[Changed], None]) -> None:
         self._on_change = on_change
-        self.missed: frozenset[str] = frozenset()
+        self.missed: Changed = {}
         self._failures = 0
 
-    def tell(self, runs: frozenset[str]) -> bool:
+    def tell(self, runs: Changed) -> bool:
         try:
-            self._on_change(runs | self.missed)
+            self._on_change({**self.missed, **runs})
         except Exception:  # its own fault must not deafen the others
             self._failures += 1
             give_up = self._failures >= _TRIES
             _log.exception(
                 "A listener failed; it %s.", "is given up" if give_up else "is told again"
             )
-            self.missed = frozenset() if give_up else self.missed | runs
+            self.missed = {} if give_up else {**self.missed, **runs}
             return give_up
-        self.missed, self._failures = frozenset(), 0
+        self.missed, self._failures = {}, 0
         return True

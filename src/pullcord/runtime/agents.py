@@ -5,7 +5,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias, runtime_checkable
 
 from pullcord.errors import InvalidInput
 
@@ -24,6 +24,7 @@ class Foreign(Protocol):
     def run(self, *args: Any, **kwargs: Any) -> Any: ...
 
 
+@runtime_checkable
 class Body(Protocol):
     """What is entered when an agent is: a function, or what an adapter makes of another's."""
 
@@ -54,6 +55,8 @@ class Agent:
     def body(self) -> Body:
         if inspect.iscoroutinefunction(self.function):
             return _Plain(self.function)
+        if isinstance(self.function, Body):
+            return self.function
         if body := adapted(self.function):
             return body
         raise InvalidInput(

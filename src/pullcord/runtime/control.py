@@ -14,6 +14,7 @@ from typing import Final, TypeAlias
 from pullcord.core.events import Control, Record
 from pullcord.errors import PullcordError
 from pullcord.journal.journal import Journal
+from pullcord.journal.watch import Changed
 
 _log: Final = logging.getLogger("pullcord.runtime")
 Cut: TypeAlias = Callable[[Control], None]
@@ -52,7 +53,7 @@ class ControlThread:
     def close(self) -> None:
         self._stop()
 
-    def _heard(self, changed: frozenset[str]) -> None:
+    def _heard(self, changed: Changed) -> None:
         failed: Exception | None = None
         for run_id in changed:
             with self._lock:

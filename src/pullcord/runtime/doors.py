@@ -31,6 +31,7 @@ class Doors:
         self.site = site
         self.memory = Memory()
         self.mine = Ownership(site.journal, claim)
+        self.mine.after_turn = self._see_who_it_was
         self.gate = Gate(self.news)
         self.defers: dict[str, Callable[[], Awaitable[object]]] = {}
         self.tools: dict[str, Tool[..., Any]] = {}  # by step: those called in this life
@@ -41,6 +42,7 @@ class Doors:
         self._news = asyncio.Event()
         self._moved: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._is_dropped = False
+        self._heard_seq = 0  # the last record that the journal has told of
         self._may_cut = False  # the time that a shutdown gives to steps is over
         self._later: set[asyncio.Task[None]] = set()
         self._sides: set[asyncio.Task[Any]] = set()  # calls that the agent does not wait for
@@ -206,6 +208,10 @@ class Doors:
         task.add_done_callback(self._later.discard)
 
     def _land(self, flight: Flight) -> None:
+        raise NotImplementedError
+
+    def _see_who_it_was(self) -> None:
+        """Look again, if the journal has told of a record that is not one of ours."""
         raise NotImplementedError
 
     def _side_is_done(self, task: "asyncio.Task[Any]") -> None:

@@ -59,6 +59,8 @@ class Driver(Doors):
             claim.run.id, self.gate, site.alarms, site.habits.stop_grace_s, self.news
         )
         self._is_over = self._is_leaving = self._is_parking = False
+        self.is_gone = asyncio.Event()  # nobody drives the run here any more
+        self._is_behind = True  # there may be records that it has not seen
         self._rung: Rung = ""
         self._undoing: Undoing | None = None
         self._releasing: Releasing | None = None
@@ -75,6 +77,20 @@ class Driver(Doors):
         return self._is_leaving and not self._may_cut and self.run.state is _S.RUNNING
 
     # --- what others tell it ---
+
+    def heard(self, seq: int) -> None:
+        """The journal of the run has grown up to this record: one of our own, or somebody's."""
+        self._heard_seq = max(seq, self._heard_seq)
+        if not self.mine.is_writing:
+            self._see_who_it_was()
+
+    def _see_who_it_was(self) -> None:
+        if self._heard_seq > self.run.seq:
+            self._is_behind = True
+            self.news()
+        elif self.mine.took_in:
+            self.news()
+        self.mine.took_in = False
 
     def leave(self) -> None:
         """The runtime closes: bring the run to where another process can go on with it."""
@@ -134,7 +150,9 @@ class Driver(Doors):
             _log.exception("Run %s could not even be ended.", self.run.id)
 
     async def _look(self) -> None:
-        await self._try(self.mine.catch_up)
+        if self._is_behind:
+            self._is_behind = False
+            await self._try(self.mine.catch_up)
         self._wake_waiters()
         mine, now = self.mine.lease.epoch, self.run.epoch
         if mine != now:

@@ -58,6 +58,10 @@ class Forks(Protocol):
         aside: str | None = None,
     ) -> "RunHandle": ...
 
+    async def let_go(self, run_id: str) -> None:
+        """Wait until this process does not drive the run, if it does."""
+        ...
+
 
 class RunHandle:
     """One run. Every control returns when it is durable, with an `Ack` that names the winner."""
@@ -204,7 +208,13 @@ class RunHandle:
         Raises:
             RunFailed, RunCancelled: there is no result.
         """
-        await self.reached(*TERMINAL)
+        run = await self.look()
+        async with aclosing(self._journal.subscribe(self.id, after=Cursor(run.seq))) as stream:
+            while not run.ended:
+                await self._forks.let_go(self.id)  # as long as this process drives it, it tells
+                _, item = await anext(stream)
+                if isinstance(item, Record):
+                    evolve(run, item)
         return await outcome(self._journal, self.id)
 
     # --- go on from what it has done ---

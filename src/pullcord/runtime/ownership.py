@@ -23,14 +23,33 @@ Wanted: TypeAlias = Event | Callable[[Run], Sequence[Event]]
 """What an owner wants to record: an event, or what makes the events from the run as it is."""
 
 
+class _Turn(asyncio.Lock):
+    """Whose turn it is. Somebody wants to know when a turn has ended."""
+
+    def __init__(self, mine: "Ownership") -> None:
+        super().__init__()
+        self._mine = mine
+
+    def release(self) -> None:
+        super().release()
+        self._mine.after_turn()
+
+
 class Ownership:
     """The owner's side of a claimed run. Its tasks take turns."""
 
     def __init__(self, journal: Journal, claim: Claim) -> None:
         self._journal = journal
-        self._turn = asyncio.Lock()
+        self._turn = _Turn(self)
+        self.took_in = False  # records of others, that nobody may have looked at yet
+        self.after_turn: Callable[[], object] = lambda: None  # called whenever one has ended
         self.lease: Lease = claim.lease
         self.run: Run = claim.run
+
+    @property
+    def is_writing(self) -> bool:
+        """Whether a record of ours may just be on its way."""
+        return self._turn.locked()
 
     async def retake(self, *, ttl_s: float, code_version: str) -> bool:
         """Go on under a new lease, after the run has been at rest. False: it is not to be had."""
@@ -115,6 +134,7 @@ class Ownership:
 
     async def _catch_up(self) -> int:
         records = await self._journal.read(self.run.id, after_seq=self.run.seq)
+        self.took_in = self.took_in or bool(records)
         for record in records:
             evolve(self.run, record)
         return len(records)

@@ -32,6 +32,7 @@ from pullcord.journal.journal import Journal
 from pullcord.journal.ledger import Append, Claim, Order
 from pullcord.journal.process import new_owner
 from pullcord.journal.store import Head
+from pullcord.journal.watch import Changed
 from pullcord.runtime.agents import Agent, Foreign, Function, as_agent, name_of
 from pullcord.runtime.alarms import Alarm, Alarms, LoopAlarms
 from pullcord.runtime.context import Context
@@ -98,7 +99,7 @@ class Runtime:
         if self.agents:
             loop = asyncio.get_running_loop()
 
-            def changed(runs: frozenset[str]) -> None:
+            def changed(runs: Changed) -> None:
                 with suppress(RuntimeError):  # the loop is closed: nobody is left to be told
                     loop.call_soon_threadsafe(self._changed, runs)
 
@@ -184,6 +185,11 @@ class Runtime:
                 if (await self.journal.command(busy.run_id, told)).holds:
                     return other
                 await other.reached(*TERMINAL)  # it is being cancelled: this one comes after it
+
+    async def let_go(self, run_id: str) -> None:
+        """Wait until this process does not drive the run, if it does."""
+        while driver := self._drivers.get(run_id):
+            await driver.is_gone.wait()
 
     async def get(self, run_id: str) -> RunHandle:
         """Return a run of this store, whoever started it.
@@ -298,10 +304,10 @@ class Runtime:
 
     # --- housekeeping: take runs up, wake sleepers, hold on to leases ---
 
-    def _changed(self, runs: frozenset[str]) -> None:
-        for run_id in runs:
+    def _changed(self, runs: Changed) -> None:
+        for run_id, seq in runs.items():
             if driver := self._drivers.get(run_id):
-                driver.news()
+                driver.heard(seq)
             else:
                 self._work.set()
 
@@ -366,9 +372,9 @@ class Runtime:
 
     async def _drive(self, agent: Agent, claim: Claim) -> None:
         run_id = claim.lease.run_id
+        driver = Driver(self, claim, _entering(agent), code_version=agent.version)
+        self._drivers[run_id] = driver
         try:
-            driver = Driver(self, claim, _entering(agent), code_version=agent.version)
-            self._drivers[run_id] = driver
             if self._is_closing:
                 driver.leave()
             self._renewal.set(self.habits.lease_s / 3)
@@ -377,6 +383,7 @@ class Runtime:
             _log.exception("Run %s could not be driven.", run_id)
         finally:
             self._drivers.pop(run_id, None)
+            driver.is_gone.set()
             self._work.set()
 
     async def _wake_sleepers(self) -> None:

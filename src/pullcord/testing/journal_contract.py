@@ -54,6 +54,7 @@ from pullcord.journal.ledger import Append, Appended, Claim
 from pullcord.journal.process import new_owner
 from pullcord.journal.reading import Cursor
 from pullcord.journal.store import LiveText, Store, Transaction
+from pullcord.journal.watch import Changed
 from pullcord.testing.clock import ManualClock
 
 MakeStore: TypeAlias = Callable[[], Store]
@@ -688,11 +689,11 @@ async def a_watcher_hears_which_runs_changed(bench: _Bench) -> None:
     loop = asyncio.get_running_loop()
     heard: asyncio.Queue[str] = asyncio.Queue()
 
-    def tell(runs: frozenset[str]) -> None:
+    def tell(runs: Changed) -> None:
         for run_id in runs:
             loop.call_soon_threadsafe(heard.put_nowait, run_id)
 
-    def fail(_runs: frozenset[str]) -> None:
+    def fail(_runs: Changed) -> None:
         raise ValueError("a listener's own fault")
 
     stop_failing, stop = bench.journal.watch(fail), bench.journal.watch(tell)

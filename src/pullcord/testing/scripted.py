@@ -7,7 +7,6 @@ or just a text. The n-th request to the model gets the n-th answer. Every reques
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
-from copy import deepcopy
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, TypeAlias
@@ -115,7 +114,7 @@ class ScriptedModel(Model):
         model_request_parameters: ModelRequestParameters,
         run_context: RunContext[Any] | None = None,
     ) -> AsyncGenerator[StreamedResponse]:
-        self.requests.append(deepcopy(messages))
+        self.requests.append(list(messages))
         number = len(self.requests)
         yield _Stream(
             model_request_parameters,

@@ -17,8 +17,6 @@ __all__ = ["PydanticAgent", "adapt", "check_messages", "mended", "subagent"]
 
 def adapt(given: object) -> Body | None:
     """What makes this an agent of ours, if it is one of theirs."""
-    if isinstance(given, PydanticAgent):
-        return given
     if isinstance(given, AbstractAgent):
         return PydanticAgent(cast("AbstractAgent[Any, Any]", given))
     return None

@@ -9,6 +9,7 @@ from typing import Any
 
 from pydantic_ai import messages as m
 from pydantic_ai.agent import AbstractAgent
+from pydantic_ai.usage import RunUsage, UsageLimits
 from pydantic_core import to_jsonable_python
 
 from pullcord.agents.pydantic_ai.conversation import (
@@ -33,10 +34,21 @@ _ASIDE = (
 
 
 class PydanticAgent:
-    """What is entered when a run of such an agent is."""
+    """What is entered when a run of such an agent is; also to say more about it than it does.
 
-    def __init__(self, agent: AbstractAgent[Any, Any], *, continues: bool = False) -> None:
-        self.agent, self._continues = agent, continues
+    continues: its provider goes on with an answer that ends in its own words, so that an answer
+        which was cut by a pause need not be given again. usage_limits: as in its own `run`; they
+        count over all lives of a run.
+    """
+
+    def __init__(
+        self,
+        agent: AbstractAgent[Any, Any],
+        *,
+        continues: bool = False,
+        usage_limits: UsageLimits | None = None,
+    ) -> None:
+        self.agent, self.continues, self.usage_limits = agent, continues, usage_limits
 
     @property
     def name(self) -> str:
@@ -52,22 +64,16 @@ class PydanticAgent:
             past.is_met = True  # it goes on from what was said, and does not come by here again
         talk = Conversation(driver, await _known_before(driver, given))
         async with self.agent:
-            return await _Turn(self.agent, ctx, driver, talk, self._continues).carry_out(given)
+            return await _Turn(self, ctx, driver, talk).carry_out(given)
 
 
 class _Turn:
     """A run of the agent, in as many pieces as people interrupt it into."""
 
     def __init__(
-        self,
-        agent: AbstractAgent[Any, Any],
-        ctx: Context,
-        driver: Driver,
-        talk: Conversation,
-        continues: bool,
+        self, body: PydanticAgent, ctx: Context, driver: Driver, talk: Conversation
     ) -> None:
-        self._agent, self._ctx, self._driver, self._talk = agent, ctx, driver, talk
-        self._continues = continues
+        self._body, self._ctx, self._driver, self._talk = body, ctx, driver, talk
         self._is_aside = driver.memory.is_aside
 
     async def carry_out(self, given: Any) -> Any:
@@ -101,15 +107,22 @@ class _Turn:
             ctx=self._ctx,
             driver=self._driver,
             talk=self._talk,
-            continues=self._continues,
+            continues=self._body.continues,
             is_aside=self._is_aside,
         )
-        return await self._agent.run(
+        cost = self._driver.run.cost
+        return await self._body.agent.run(
             prompt or None,
             message_history=history or None,
             deps=self._ctx.deps,
             capabilities=[cord],
             model=self._driver.memory.model or None,
+            usage_limits=self._body.usage_limits,
+            usage=RunUsage(
+                requests=self._talk.answered,
+                input_tokens=cost.tokens_in,
+                output_tokens=cost.tokens_out,
+            ),
         )
 
     async def _remember_the_end(self, messages: Messages) -> None:

@@ -55,6 +55,11 @@ class Conversation:
     def has_begun(self) -> bool:
         return self.number > 0
 
+    @property
+    def answered(self) -> int:
+        """How many requests were made before the one that is made next."""
+        return self.number - 1 if self.is_taken_up else self.number
+
     def told(self) -> list[str]:
         """What people have said and the model has not read; from here on it is in the next
         request, and delivered when that is recorded."""

@@ -1,0 +1,1 @@
+"""`make compare`: interrupt situations, side by side with other agent frameworks."""
