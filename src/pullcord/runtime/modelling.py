@@ -279,11 +279,16 @@ class Answer:
     async def cut_there(self) -> str:
         """Nothing more is shown of it. What was shown stays, marked as cut, and is returned."""
         self._showing.cancel()
-        await asyncio.wait({self._showing})
+        with self._driver.busy():  # a pause takes hold when this is said
+            await asyncio.wait({self._showing})
+            for part in self._parts:
+                if part.shown and not part.is_ended and self._driver.run.cancel is None:
+                    ended = self._ended(part, part.shown, complete=False)
+                    part.is_ended = bool(await self._driver.record(ended))
         for part in self._parts:
             if part.shown and not part.is_ended and self._driver.run.cancel is None:
-                part.is_ended = True  # (the end of a run ends it at what the journal has)
-                await self._driver.record(self._ended(part, part.shown, complete=False))
+                part.is_ended = True  # (the end of a run ends it, at what the journal has)
+                await self._driver.begin(self._ended(part, part.shown, complete=False))
         return "".join(part.shown for part in self._parts if part.kind == "text")
 
     async def _show(self) -> None:

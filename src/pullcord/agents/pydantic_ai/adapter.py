@@ -22,6 +22,7 @@ from pullcord.agents.pydantic_ai.conversation import (
 from pullcord.agents.pydantic_ai.cord import Cord
 from pullcord.agents.pydantic_ai.messages import Messages, delta, mended
 from pullcord.core.events import Remembered
+from pullcord.journal.store import joined
 from pullcord.runtime.context import Context
 from pullcord.runtime.driver import Driver
 from pullcord.runtime.modelling import Told, is_told
@@ -142,5 +143,6 @@ async def _known_before(driver: Driver, given: Any) -> Messages:
     known = await before(journal, run)
     if driver.memory.is_aside and run.forked_from is not None:
         records = await journal.read(run.forked_from, limit=run.forked_at)
-        return mended(retold(known, records, is_live=True))
+        saying = joined(await journal.live_text(run.forked_from))
+        return mended(retold(known, records, live=saying))
     return known

@@ -110,10 +110,14 @@ async def before(journal: Journal, run: Run) -> Messages:
     return known
 
 
-def retold(known: Messages, records: Sequence[Record], *, is_live: bool = False) -> Messages:
-    """A run as messages, after those that were there before it. `is_live`: it may go on."""
+def retold(
+    known: Messages, records: Sequence[Record], *, live: dict[str, str] | None = None
+) -> Messages:
+    """A run as messages, after those that were there before it. `live`: it goes on, and this is
+    what it is saying."""
     run = replay(records[0].run_id, records)
     memory = Memory.of(records)
+    memory.texts |= {part: (text, False) for part, text in (live or {}).items()}
     known = list(known)
     born = records[0].event
     assert isinstance(born, Created)
@@ -131,7 +135,7 @@ def retold(known: Messages, records: Sequence[Record], *, is_live: bool = False)
             apply_delta(known, memory.values[END])
             return known
         closing = _closed(known, run, memory, *last)
-    if note := _note(run, is_live=is_live):
+    if note := _note(run, is_live=live is not None):
         closing.append(m.UserPromptPart(note))
     if closing:
         known.append(m.ModelRequest(closing))
@@ -174,6 +178,8 @@ def _fate(run: Run, memory: Memory, number: int, call: m.ToolCallPart) -> m.Tool
         return _told(call, f"{refused.outcome}: {refused.why}", outcome)
     if past is None or known is None or not known.began:
         return _told(call, "not_started: the run was stopped before this call.", "interrupted")
+    if past.status == "started" and not run.ended:
+        return _told(call, "unknown: it is still under way.", "interrupted")
     if known.undo == "undone":
         return _told(call, "completed: and it was undone when the run was cancelled.", "failed")
     if past.status == "finished":

@@ -79,28 +79,55 @@ def mended(messages: Sequence[m.ModelMessage]) -> Messages:
     of it.
     """
     kept: Messages = []
+    open_calls: set[str] = set()
     for message in messages:
         if isinstance(message, m.ModelResponse):
-            parts = list(_sound_parts(message))
-            if parts:
-                kept.append(
-                    message if parts == list(message.parts) else replace(message, parts=parts)
-                )
-        elif message.parts:
+            parts: list[Any] = list(_sound_parts(message))
+            open_calls = {part.tool_call_id for part in parts if isinstance(part, m.ToolCallPart)}
+        else:
+            parts = [part for part in message.parts if _is_awaited(part, open_calls)]
+        if parts == list(message.parts) and parts:
             kept.append(message)
-    return m.repair_messages(kept, repair_last_response=True)
+        elif parts:
+            kept.append(replace(message, parts=parts))
+    return [_whole(message) for message in m.repair_messages(kept, repair_last_response=True)]
+
+
+def _is_awaited(part: m.ModelRequestPart, open_calls: set[str]) -> bool:
+    """Whether it may be there: of results, only the first one to a call that is open."""
+    if not isinstance(part, m.ToolReturnPart):
+        return True
+    is_open = part.tool_call_id in open_calls
+    open_calls.discard(part.tool_call_id)
+    return is_open
+
+
+def _whole(message: m.ModelMessage) -> m.ModelMessage:
+    """One that was cut and one with calls may have become one message: those calls were whole."""
+    if isinstance(message, m.ModelResponse) and message.tool_calls and _was_cut(message):
+        return replace(message, state="complete")
+    return message
+
+
+def _was_cut(response: m.ModelResponse) -> bool:
+    return response.state in ("interrupted", "incomplete")
 
 
 def _sound_parts(response: m.ModelResponse) -> Iterator[m.ModelResponsePart]:
-    was_cut = response.state in ("interrupted", "incomplete")
+    was_cut = _was_cut(response)
+    named: set[str] = set()
     for part in response.parts:
         match part:
             case m.TextPart(content=""):
                 continue
             case m.ThinkingPart(signature=None) if was_cut:
                 continue
-            case m.ToolCallPart() if was_cut or not _is_json_object(part.args):
-                continue
+            case m.ToolCallPart():
+                is_second = part.tool_call_id in named
+                named.add(part.tool_call_id)
+                if was_cut or is_second or not _is_json_object(part.args):
+                    continue
+                yield part
             case _:
                 yield part
 
@@ -133,7 +160,7 @@ def _wrong_in(response: m.ModelResponse, open_calls: dict[str, str]) -> Iterator
             case m.ToolCallPart():
                 if part.tool_call_id in open_calls:
                     yield f"two calls are named {part.tool_call_id}"
-                if response.state in ("interrupted", "incomplete"):
+                if _was_cut(response):
                     yield f"call {part.tool_call_id} is in an answer that was cut"
                 if not _is_json_object(part.args):
                     yield f"the arguments of {part.tool_call_id} are not an object"

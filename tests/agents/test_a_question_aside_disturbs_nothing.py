@@ -1,0 +1,59 @@
+"""A question about a run is answered by another one, from a copy; the first does not notice."""
+
+from typing import Any
+
+import pytest
+from pydantic_ai import Agent
+
+from pullcord import RunState as S
+from pullcord.testing.scripted import Call, Delay, Say, ScriptedModel
+from tests.agents.desk import Ledger, assert_valid, desk, plain
+from tests.runs.stage import names, shown
+
+pytestmark = pytest.mark.timeout(60)
+
+
+async def test_a_paused_run_stays_as_it_is_and_goes_on_where_it_was() -> None:
+    ledger = Ledger()
+    script: list[Any] = [
+        [Say("I note a."), Call("slow", {"what": "a"})],
+        "You asked me to note a, and I am at it.",
+        "Noted.",
+    ]
+    model = ScriptedModel(script)
+    agent = Agent(model, tools=[ledger.slow], name="talker")
+    async with desk(agent) as runtime:
+        run = await runtime.start(agent, "note a", thread="t1")
+        await ledger.begun.wait()
+        await run.pause()
+        ledger.go_on.set()
+        await run.reached(S.PAUSED)
+        before = await names(runtime, run.id)
+        aside = await run.ask_aside("what are you doing?", by="ana")
+        assert await aside.result() == "You asked me to note a, and I am at it."
+        assert await names(runtime, run.id) == before
+        await run.resume()
+        assert await run.result() == "Noted."
+    asked, went_on = model.requests[1:]
+    assert ("return", "done a") in plain(asked)
+    assert plain(asked)[-1][0] == "user"
+    assert "what are you doing?" in str(plain(asked)[-1])
+    assert "what are you doing?" not in str(plain(went_on))
+    assert ledger.did == ["a"]
+    assert_valid(model)
+
+
+async def test_it_is_answered_while_the_run_still_speaks_and_without_tools() -> None:
+    model = ScriptedModel([[Say("Once upon a time"), Delay()], "A tale."])
+    ledger = Ledger()
+
+    agent = Agent(model, tools=[ledger.note], name="talker")
+    async with desk(agent) as runtime:
+        run = await runtime.start(agent, "tell me something")
+        await shown(run, "Once upon a time")
+        assert await (await run.ask_aside("what is it going to be?")).result() == "A tale."
+        assert (await run.look()).state is S.RUNNING
+        await run.cancel()
+        await run.receipt()
+    assert ("text", "Once upon a time") in plain(model.requests[1])
+    assert_valid(model)
