@@ -88,9 +88,9 @@ class Driver(Doors):
         if self._heard_seq > self.run.seq:
             self._is_behind = True
             self.news()
-        elif self.mine.took_in:
+        elif self.mine.has_news:
             self.news()
-        self.mine.took_in = False
+        self.mine.has_news = False
 
     def leave(self) -> None:
         """The runtime closes: bring the run to where another process can go on with it."""

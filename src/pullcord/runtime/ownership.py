@@ -41,7 +41,7 @@ class Ownership:
     def __init__(self, journal: Journal, claim: Claim) -> None:
         self._journal = journal
         self._turn = _Turn(self)
-        self.took_in = False  # records of others, that nobody may have looked at yet
+        self.has_news = False  # records, of others or our own, that nobody has looked at yet
         self.after_turn: Callable[[], object] = lambda: None  # called whenever one has ended
         self.lease: Lease = claim.lease
         self.run: Run = claim.run
@@ -134,12 +134,13 @@ class Ownership:
 
     async def _catch_up(self) -> int:
         records = await self._journal.read(self.run.id, after_seq=self.run.seq)
-        self.took_in = self.took_in or bool(records)
+        self.has_news = self.has_news or bool(records)
         for record in records:
             evolve(self.run, record)
         return len(records)
 
     def _follow(self, events: list[Event], appended: Appended) -> None:
+        self.has_news = True
         for event in events:
             seq = self.run.seq + 1
             record = Record(self.run.id, seq, appended.at_ms, self.lease.epoch, event)
