@@ -170,7 +170,7 @@ class Memory:
             case StepInterrupted():
                 self._decide(event.step, "interrupted")
                 self.steps[event.step].redirected = event.redirected
-            case LateResult(error=""):
+            case LateResult(error="") if event.step:  # without: the result of the whole run
                 self.steps[event.step].late = event.result
             case CallRefused():
                 self.refused[event.step] = event
