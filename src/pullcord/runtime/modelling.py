@@ -17,6 +17,7 @@ from pullcord.core.events import (
     Control,
     Event,
     Hurried,
+    InstructionSettled,
     PauseRequested,
     Redirected,
     Spent,
@@ -105,10 +106,10 @@ async def ask_model(driver: Driver, request: Request) -> Json:
             return past.result
         if is_told(driver.run):
             raise Told(shown_before(driver.memory, request.number))
-    wish = _wish(driver, request, step)
     failures = 0
     shown = shown_before(driver.memory, request.number)
     while True:
+        wish = _wish(driver, request, step, shown)
         flight = await begin(driver, wish, Permit(request.args))
         answer = Answer(driver, flight, request, shown)
         try:
@@ -141,12 +142,20 @@ def is_told(run: Run) -> bool:
     return any(told.status == "queued" for told in run.instructions.values())
 
 
-def _wish(driver: Driver, request: Request, step: str) -> Wish:
+def _wish(driver: Driver, request: Request, step: str, shown: str) -> Wish:
     async def never() -> Permit:
         raise NotImplementedError
 
     async def work(_flight: Flight, _permit: Permit) -> Any:
         raise NotImplementedError
+
+    def unless_told(run: Run) -> list[Event]:
+        """Decided with the intent itself: no request begins without what was said before it."""
+        settled = request.settles(run)
+        heard = {event.instruction for event in settled if isinstance(event, InstructionSettled)}
+        if any(i.status == "queued" and n not in heard for n, i in run.instructions.items()):
+            raise Told(shown)
+        return settled
 
     habits = driver.site.habits
     manner = Manner(
@@ -161,7 +170,7 @@ def _wish(driver: Driver, request: Request, step: str) -> Wish:
         identity=Identity(step, "model", "", digest, request.number),
         work=work,
         permit=never,
-        with_it=request.settles,
+        with_it=unless_told,
         manner=manner,
         retry=_ONCE,
         model=request.model,

@@ -84,7 +84,7 @@ class _Turn:
             try:
                 result = await self._piece(prompt, history)
             except Told as told:
-                history = list(self._talk.known)
+                history = self._talk.so_far
                 prompt = None
                 if told.shown:
                     history.append(m.ModelResponse([m.TextPart(told.shown)], state="interrupted"))

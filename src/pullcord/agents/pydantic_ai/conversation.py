@@ -38,6 +38,7 @@ class Conversation:
         self.known = known
         self.number = 0  # of the request that is being made, or was made last
         self._taken: list[int] = []
+        self._unsent: Messages = []
         for number, past in requests_in(driver.memory):
             self.number = number
             apply_delta(self.known, past.args)
@@ -84,10 +85,21 @@ class Conversation:
             self.known[:] = messages
             return self._past.args
         self.number += 1
+        self._unsent = []
         self._taken = [
             n for n in self._taken if self._driver.run.instructions[n].status == "queued"
         ]
         return delta(self.known, messages)
+
+    def was_never_sent(self, known: Messages) -> None:
+        """The request was not even begun: nothing of it is stored, and it goes into the next."""
+        self.number -= 1
+        self._unsent, self.known = self.known, known
+
+    @property
+    def so_far(self) -> Messages:
+        """The conversation, also what no journal has yet."""
+        return list(self._unsent or self.known)
 
 
 def requests_in(memory: Memory) -> Iterable[tuple[int, Past]]:

@@ -26,7 +26,7 @@ from pullcord.agents.pydantic_ai.prices import spent_on, spent_so_far
 from pullcord.agents.pydantic_ai.transports import watch
 from pullcord.core.values import Json
 from pullcord.runtime.driver import Driver
-from pullcord.runtime.modelling import Answer, Kind, Request, Wait, ask_model
+from pullcord.runtime.modelling import Answer, Kind, Request, Told, Wait, ask_model, step_of
 from pullcord.runtime.tools import Retry
 
 _TRIES: Final = Retry(attempts=4, wait_s=0.5, wait_max_s=20.0)
@@ -69,6 +69,7 @@ class Watched(WrapperModel):
             return stored_response(response)
 
         talk = self._talk
+        known = list(talk.known)
         args = talk.next_request(self._history())
         request = Request(
             number=talk.number,
@@ -79,7 +80,12 @@ class Watched(WrapperModel):
             parts=lambda stored: _texts(response_of(stored)),
             settles=talk.settles,
         )
-        stored = await ask_model(self._driver, request)
+        try:
+            stored = await ask_model(self._driver, request)
+        except Told:
+            if step_of(talk.number) not in self._driver.run.steps:
+                talk.was_never_sent(known)
+            raise
         response = made[0] if made else response_of(stored)
         talk.known.append(response)
         return response

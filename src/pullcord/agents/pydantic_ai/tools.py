@@ -3,8 +3,9 @@
 import json
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
+import msgspec
 from pydantic_ai import ModelRetry, RunContext, ToolDenied
 from pydantic_ai.exceptions import ApprovalRequired, CallDeferred, ToolFailed
 from pydantic_ai.toolsets import AbstractToolset, FunctionToolset, WrapperToolset
@@ -15,7 +16,8 @@ from pydantic_core import to_jsonable_python
 from pullcord.agents.pydantic_ai.conversation import Conversation, call_step
 from pullcord.agents.pydantic_ai.messages import return_of, stored_return
 from pullcord.agents.pydantic_ai.subagents import delegate_of
-from pullcord.core.events import RunIn
+from pullcord.core.events import Event, RunIn
+from pullcord.core.run import Run
 from pullcord.core.values import load
 from pullcord.errors import InvalidInput, NotDone, RunCancelled, RunFailed, StepError
 from pullcord.runtime.calling import ToolCall
@@ -28,6 +30,7 @@ from pullcord.runtime.steps import carry_out
 from pullcord.runtime.tools import Policy, Tool, policy_of
 
 Perform = Callable[[dict[str, Any]], Awaitable[Any]]
+_TOLD: Final = "somebody said something new before this call began."
 
 
 class Supervised(WrapperToolset[Any]):
@@ -61,7 +64,7 @@ class Supervised(WrapperToolset[Any]):
         call_id = ctx.tool_call_id or name
         step = call_step(self._talk.number, call_id, approved=ctx.tool_call_approved)
         if step not in self._driver.memory.steps and is_told(self._driver.run):
-            raise ToolFailed("not_started: somebody said something new before this call began.")
+            raise ToolFailed(f"not_started: {_TOLD}")
         if other := delegate_of(_function_of(tool)):
             return await self._delegated(other, tool_args, call_id)
         call = _Call(name, tool_args, ctx, tool, self.wrapped)
@@ -74,8 +77,17 @@ class Supervised(WrapperToolset[Any]):
         made = ToolCall(
             driver, tool, who, call.plain_args, deps=self._ctx.deps, perform=perform, run_in=run_in
         )
+
+        def unless_told(run: Run) -> list[Event]:
+            """Decided with the intent itself: no call begins after somebody said something."""
+            if who.id not in run.steps and is_told(run):
+                raise NotDone(call.name, outcome="not_started", why=_TOLD)
+            return []
+
         try:
-            result = await carry_out(driver, made.wish())
+            result = await carry_out(
+                driver, msgspec.structs.replace(made.wish(), with_it=unless_told)
+            )
         except NotDone as told:
             if told.outcome == "denied":
                 return ToolDenied(f"denied: {told.why}")
