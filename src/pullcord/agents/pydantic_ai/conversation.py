@@ -79,10 +79,10 @@ class Conversation:
 
     def next_request(self, messages: Sequence[m.ModelMessage]) -> Json:
         """Number the next request, and return what is new in it. The first one of a run that was
-        taken up is the last one of its life before."""
+        taken up is the last one of its life before; what is known is what that one has stored,
+        which may be the same in other messages."""
         if self.is_taken_up and self._past is not None:
             self.is_taken_up = False
-            self.known[:] = messages
             return self._past.args
         self.number += 1
         self._unsent = []
