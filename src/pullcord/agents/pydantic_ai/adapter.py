@@ -13,10 +13,10 @@ from pydantic_ai.usage import RunUsage, UsageLimits
 from pydantic_core import to_jsonable_python
 
 from pullcord.agents.pydantic_ai.conversation import (
-    END,
     Conversation,
     as_prompt,
     before,
+    end_after,
     retold,
 )
 from pullcord.agents.pydantic_ai.cord import Cord
@@ -128,10 +128,11 @@ class _Turn:
 
     async def _remember_the_end(self, messages: Messages) -> None:
         """The results of the last calls are in no request any more."""
-        if END in self._driver.memory.own_values:
+        end = end_after(self._talk.number)
+        if end in self._driver.memory.own_values:
             return
         new = delta(self._talk.known, messages)
-        await self._driver.begin(Remembered(key=END, value=new))
+        await self._driver.begin(Remembered(key=end, value=new))
 
 
 async def _known_before(driver: Driver, given: Any) -> Messages:

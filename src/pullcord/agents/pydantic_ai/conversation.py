@@ -26,7 +26,6 @@ from pullcord.runtime.identity import short_id
 from pullcord.runtime.memory import Memory, Past
 from pullcord.runtime.modelling import shown_before, step_of
 
-END: Final = "messages-at-the-end"
 _LET_DIE: Final = "Do not go on with it unless you are asked to."
 
 
@@ -109,6 +108,12 @@ def requests_in(memory: Memory) -> Iterable[tuple[int, Past]]:
             yield int(step.removeprefix("model-")), past
 
 
+def end_after(number: int) -> str:
+    """Under which name the messages after the n-th answer are remembered, if it was the last one.
+    Somebody may have said something since, and then it was not."""
+    return f"messages-at-the-end-{number}"
+
+
 def call_step(number: int, call_id: str, *, approved: bool = False) -> str:
     """The step that a call of the n-th answer is."""
     return short_id("", "call", number, call_id, *(["approved"] if approved else []))
@@ -143,8 +148,8 @@ def retold(
         known += _plain(run, records)
         closing: list[m.ModelRequestPart] = []
     else:
-        if END in memory.values:
-            apply_delta(known, memory.values[END])
+        if (end := end_after(last[0])) in memory.values:
+            apply_delta(known, memory.values[end])
             return known
         closing = _closed(known, run, memory, *last)
     if note := _note(run, is_live=live is not None):
