@@ -28,7 +28,7 @@ Plant = Callable[[pytest.MonkeyPatch], None]
 
 
 def starts_a_step_before_its_intent_is_durable(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(steps, "_begin", _a_flight_without_intent)
+    patch.setattr(steps, "begin", _a_flight_without_intent)
 
 
 async def _a_flight_without_intent(driver: Driver, wish: Any, _permit: Any) -> Flight:
