@@ -1,6 +1,7 @@
 """A tool call as tools, their undo, their probe and whoever approves them see it."""
 
 import inspect
+import sys
 from collections.abc import Awaitable, Callable
 from typing import Any, Literal, TypeAlias, get_type_hints
 
@@ -40,10 +41,18 @@ def invoke(function: Any, context: "ToolContext | None", args: dict[str, Any]) -
     bound = inspect.BoundArguments(inspect.signature(function), {})  # pyright: ignore[reportArgumentType]
     if context is not None:
         bound.arguments["ctx"] = context
-    hints = _hints(function)
-    for name, value in args.items():
-        bound.arguments[name] = _as_declared(value, hints[name]) if name in hints else value
+    bound.arguments.update(as_declared(function, args))
     return function(*bound.args, **bound.kwargs)
+
+
+def as_declared(function: Any, values: dict[str, Any]) -> dict[str, Any]:
+    """Values by the names of its parameters (`return`: its result), each as the type that it is
+    declared to be, if JSON can be made into that."""
+    hints = _hints(getattr(function, "__pullcord_tool__", function))
+    return {
+        name: _converted(value, hints[name]) if name in hints else value
+        for name, value in values.items()
+    }
 
 
 def _hints(function: Any) -> dict[str, Any]:
@@ -53,13 +62,22 @@ def _hints(function: Any) -> dict[str, Any]:
         return {}
 
 
-def _as_declared(value: Any, declared: Any) -> Any:
-    try:
-        if callable(made := getattr(declared, "model_validate", None)):
-            return made(value)
-        return msgspec.convert(value, declared)
-    except Exception:  # then as it is: the function says what it thinks of that
-        return value
+def _converted(value: Any, declared: Any) -> Any:
+    for convert in (_validated, msgspec.convert, _adapted):
+        try:
+            return convert(value, declared)
+        except Exception:  # then in another way, or as it is: the function says what it thinks
+            continue
+    return value
+
+
+def _validated(value: Any, declared: Any) -> Any:
+    return declared.model_validate(value)
+
+
+def _adapted(value: Any, declared: Any) -> Any:
+    """Types that have a model somewhere inside: whoever declares them has imported its library."""
+    return sys.modules["pydantic"].TypeAdapter(declared).validate_python(value)
 
 
 class ToolContext:

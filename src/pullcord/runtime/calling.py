@@ -25,7 +25,8 @@ from pullcord.runtime.tools import Tool, wants_context
 from pullcord.warden.worker import Given
 
 _CHECK_S: Final = 30.0
-Perform: TypeAlias = Callable[[dict[str, Any]], Awaitable[Any]]
+Natively: TypeAlias = Callable[[dict[str, Any]], Awaitable[Any]]
+Perform: TypeAlias = Callable[[dict[str, Any], Natively], Awaitable[Any]]
 
 
 class Command(msgspec.Struct, frozen=True):
@@ -54,7 +55,8 @@ class CommandResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 class ToolCall:
     """One call of a tool in one run: everything that a step needs to know to carry it out.
 
-    A tool of another library is carried out by `perform`, where its adapter says (`run_in`).
+    A tool of another library is carried out by `perform`, where its adapter says (`run_in`): it
+    is handed the arguments, and how this runtime would call the function itself.
     """
 
     def __init__(
@@ -74,6 +76,7 @@ class ToolCall:
         self._deps = deps
         self._run_in: RunIn = run_in or place_of(tool)
         self._key = f"{driver.run.id}-{identity.id}"
+        self.kind = ""  # the class of what came back from another process, if not one of JSON's
         driver.tools[identity.id] = tool
 
     def wish(self) -> Wish:
@@ -150,8 +153,11 @@ class ToolCall:
 
     async def _work(self, flight: Flight, permit: Permit) -> Any:
         args: dict[str, Any] = load(permit.args)
-        if self._perform and self._run_in != "process":
-            return await self._perform(args)
+        if self._perform:
+            return await self._perform(args, lambda given: self._natively(flight, given))
+        return await self._natively(flight, args)
+
+    async def _natively(self, flight: Flight, args: dict[str, Any]) -> Any:
         match self._run_in:
             case "process":
                 return await self._in_process(flight, args)
@@ -208,6 +214,7 @@ class ToolCall:
     def _outcome(self, flight: Flight, ended: Ended, output: Output) -> Any:
         answer = answer_in(ended.answer)
         if answer and not answer.error:
+            self.kind = answer.kind
             return load(answer.result)
         if (ended.rung or not ended.began) and flight.rung:
             raise Cut(ended)

@@ -335,6 +335,13 @@ class Context:
         )
         return ChildRun(driver, child)
 
+    def has_spawned(self, agent: "str | Function | Foreign", *, key: str) -> bool:
+        """Whether `spawn` with this key has started it, in this life or an earlier one."""
+        name = name_of(agent, self._driver.site.agents)
+        runs = (self.run_id, *self._driver.memory.ancestors)
+        known = self._driver.memory.children | self._driver.run.children
+        return any(child_of(run, name, key, scope=self._names.path) in known for run in runs)
+
     # --- what would be another the next time ---
 
     async def now(self) -> float:
@@ -420,6 +427,11 @@ class ChildRun:
         if mine is not None and not self._driver.memory.children.get(self.run_id):
             await self._driver.until(lambda run: bool(run.children[self.run_id].state))
         return await outcome(self._driver.site.journal, self.run_id)
+
+
+def child_of(parent: str, agent: str, key: str, *, scope: str = "") -> str:
+    """The run that the first `spawn` with this key has started."""
+    return _child_id(agent, parent, Scope(scope).step(f"spawn {agent}", (), key))
 
 
 def _child_id(agent: str, parent: str, who: Identity) -> str:

@@ -73,6 +73,7 @@ class Memory:
         self.texts: dict[str, tuple[str, bool]] = {}
         self.plans: dict[str, list[ItemStarted]] = {}  # plan → its items that have begun
         self.children: dict[str, str] = {}  # child → how it ended, or nothing
+        self.born: dict[str, str] = {}  # child of this run → its agent
         self.ancestors: list[str] = []  # the runs this one goes on from
         self._places: dict[tuple[str, str, int], str] = {}
 
@@ -195,6 +196,7 @@ class Memory:
                 self.plans[event.plan].append(event)
             case ChildBorn():
                 self.children[event.child] = ""
+                self.born[event.child] = event.agent
             case ChildEnded():
                 self.children[event.child] = event.state
             case _:

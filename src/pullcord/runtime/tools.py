@@ -115,8 +115,19 @@ class Tool(Generic[P, R]):
         self.policy = policy
         self.insists = insists  # on being carried out as it declares, or not at all
         functools.update_wrapper(self, function, updated=())
+        self._show_without_context()
         check_policy(self.name, policy)
         self._check_place()
+
+    def _show_without_context(self) -> None:
+        """Whoever reads how it is called, to tell a model, does not see the context."""
+        try:
+            self.__signature__ = signature_of(self.function)
+        except (TypeError, ValueError):
+            return  # it does not say what it takes
+        if wants_context(self.function):
+            hints = getattr(self.function, "__annotations__", {})
+            self.__annotations__ = {name: hint for name, hint in hints.items() if name != "ctx"}
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         return self.function(*args, **kwargs)

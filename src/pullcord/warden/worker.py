@@ -23,6 +23,7 @@ class Answer(msgspec.Struct, kw_only=True, omit_defaults=True):
     error: str = ""
     happened: bool = False
     began: bool = True
+    kind: str = ""  # the class of what came back, if it is not one of JSON's own
 
 
 class Given(msgspec.Struct, kw_only=True):
@@ -53,9 +54,15 @@ def _called(function: Any, given: Given) -> Answer:
             traceback.print_exc(file=sys.stderr)
         return Answer(error=_described(error))
     try:
-        return Answer(result=dump(value))
+        return Answer(result=dump(value), kind=_kind(value))
     except InvalidInput as refused:
         return Answer(error=_described(refused), happened=True)
+
+
+def _kind(value: object) -> str:
+    made_by = type(value)
+    is_plain = made_by.__module__ == "builtins"
+    return "" if is_plain else f"{made_by.__module__}:{made_by.__qualname__}"
 
 
 def _described(error: BaseException) -> str:

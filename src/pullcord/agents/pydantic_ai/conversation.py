@@ -4,7 +4,9 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 import msgspec
+from pydantic_ai import ModelRetry
 from pydantic_ai import messages as m
+from pydantic_ai.exceptions import ApprovalRequired, CallDeferred, ToolFailed
 
 from pullcord.agents.pydantic_ai.messages import (
     Messages,
@@ -14,12 +16,14 @@ from pullcord.agents.pydantic_ai.messages import (
     response_of,
     return_of,
 )
+from pullcord.agents.pydantic_ai.outcomes import said_in
 from pullcord.core.events import Created, Event, InstructionSettled, Record
 from pullcord.core.fold import replay
 from pullcord.core.run import Run
 from pullcord.core.states import RunState
 from pullcord.core.values import Json, load
 from pullcord.journal.journal import Journal
+from pullcord.runtime.context import child_of
 from pullcord.runtime.driver import Driver
 from pullcord.runtime.history import earlier_runs, turn_of
 from pullcord.runtime.identity import short_id
@@ -119,6 +123,16 @@ def call_step(number: int, call_id: str, *, approved: bool = False) -> str:
     return short_id("", "call", number, call_id, *(["approved"] if approved else []))
 
 
+def spawn_key(number: int, call_id: str) -> str:
+    """What the run is known by that a call of the n-th answer has started."""
+    return f"{number}-{call_id}"
+
+
+def external_question(tool: str, number: int, call_id: str) -> str:
+    """What somebody outside is asked who carries out a call of the n-th answer."""
+    return short_id(tool, "external", number, call_id)
+
+
 async def before(journal: Journal, run: Run) -> Messages:
     """What was said on this thread before a run; and of a fork, before the run it goes on from."""
     known: Messages = []
@@ -182,7 +196,9 @@ def _closed(
         return []
     answer = known[-1]
     assert isinstance(answer, m.ModelResponse)
-    return [_fate(run, memory, number, call) for call in answer.tool_calls]
+    fates = [_fate(run, memory, number, call) for call in answer.tool_calls]
+    more = [part for call in answer.tool_calls for part in also_said(memory, number, call)]
+    return [*fates, *more]
 
 
 def _fate(run: Run, memory: Memory, number: int, call: m.ToolCallPart) -> m.ToolReturnPart:
@@ -194,7 +210,7 @@ def _fate(run: Run, memory: Memory, number: int, call: m.ToolCallPart) -> m.Tool
         outcome = "denied" if refused.outcome == "denied" else "failed"
         return _told(call, f"{refused.outcome}: {refused.why}", outcome)
     if past is None or known is None or not known.began:
-        return _told(call, "not_started: the run was stopped before this call.", "interrupted")
+        return _fate_elsewhere(run, memory, number, call)
     if past.status == "started" and not run.ended:
         return _told(call, "unknown: it is still under way.", "interrupted")
     if known.undo == "undone":
@@ -202,7 +218,7 @@ def _fate(run: Run, memory: Memory, number: int, call: m.ToolCallPart) -> m.Tool
     if past.status == "finished":
         return returned(call, load(past.result))
     if past.status == "failed":
-        return _told(call, f"failed: {past.error}", "failed")
+        return _told_failed(run, memory, number, call, past.error)
     if past.late is not None:
         return returned(call, load(past.late))
     if past.status == "interrupted":
@@ -211,19 +227,63 @@ def _fate(run: Run, memory: Memory, number: int, call: m.ToolCallPart) -> m.Tool
     return _told(call, "unknown: nobody knows whether it happened.", "interrupted")
 
 
+def _told_failed(
+    run: Run, memory: Memory, number: int, call: m.ToolCallPart, error: str
+) -> m.ToolReturnPart:
+    match said_in(error):
+        case ModelRetry(message=message) | ToolFailed(message=message):
+            return _told(call, message, "failed")
+        case ApprovalRequired() | CallDeferred():  # it only said that it is for others to decide
+            return _fate_elsewhere(run, memory, number, call)
+        case _:
+            return _told(call, f"failed: {error}", "failed")
+
+
+def _fate_elsewhere(
+    run: Run, memory: Memory, number: int, call: m.ToolCallPart
+) -> m.ToolReturnPart:
+    """A call that is no step: another agent carries it out, or somebody outside; or it is none."""
+    asked = external_question(call.tool_name, number, call.tool_call_id)
+    names = [name for name in run.questions if name == asked or name.startswith(f"{asked}-")]
+    if answered := [name for name in names if name in memory.answers]:
+        return returned(call, load(memory.answers[answered[-1]]))
+    if names:
+        text = "unknown: it was to be done elsewhere, and nobody has said what became of it."
+        return _told(call, text, "interrupted")
+    key = spawn_key(number, call.tool_call_id)
+    for child, agent in memory.born.items():
+        if child == child_of(run.id, agent, key):
+            return _told(call, _fate_of_child(memory.children[child]), "interrupted")
+    return _told(call, "not_started: the run was stopped before this call.", "interrupted")
+
+
+def _fate_of_child(state: str) -> str:
+    match state:
+        case RunState.COMPLETED:
+            return "completed: it was done, but the run was stopped before its answer was read."
+        case RunState.FAILED:
+            return "failed: it ended with an error."
+        case _:
+            return "interrupted: it was stopped; it may have done a part of its work."
+
+
 def returned(call: m.ToolCallPart, stored: Any) -> m.ToolReturnPart:
     """What a finished call gave, from what was stored of it."""
-    match stored:
-        case {"retry": str(why)}:
-            return _told(call, why, "failed")
-        case {"failed": str(why)}:
-            return _told(call, why, "failed")
-        case {"return": value}:
-            given = return_of(value)
-            content = given.return_value if isinstance(given, m.ToolReturn) else given
-            return m.ToolReturnPart(call.tool_name, content, call.tool_call_id)
-        case _:
-            return m.ToolReturnPart(call.tool_name, stored, call.tool_call_id)
+    given = return_of(stored)
+    if not isinstance(given, m.ToolReturn):
+        return m.ToolReturnPart(call.tool_name, given, call.tool_call_id)
+    content: Any = given.return_value  # pyright: ignore[reportUnknownMemberType]
+    return m.ToolReturnPart(call.tool_name, content, call.tool_call_id, metadata=given.metadata)
+
+
+def also_said(memory: Memory, number: int, call: m.ToolCallPart) -> list[m.ModelRequestPart]:
+    """What a finished call has for the model beside its result."""
+    for approved in (True, False):
+        past = memory.steps.get(call_step(number, call.tool_call_id, approved=approved))
+        given = return_of(load(past.result)) if past and past.status == "finished" else None
+        if isinstance(given, m.ToolReturn) and given.content:
+            return [m.UserPromptPart(given.content)]
+    return []
 
 
 def _told(call: m.ToolCallPart, text: str, outcome: Any) -> m.ToolReturnPart:
@@ -236,7 +296,9 @@ def _note(run: Run, *, is_live: bool) -> str:
         return ""
     if run.cancel is not None:
         why = f" ({run.cancel.reason})" if run.cancel.reason else ""
-        return f"[The turn above was stopped by {run.cancel.by}{why}. {_LET_DIE}]"
+        undone = [step.name for step in run.steps.values() if step.undo == "undone"]
+        gone = f" What these had done was undone: {', '.join(undone)}." if undone else ""
+        return f"[The turn above was stopped by {run.cancel.by}{why}.{gone} {_LET_DIE}]"
     if run.state is RunState.FAILED:
         return f"[The turn above ended with an error: {run.error}]"
     return ""

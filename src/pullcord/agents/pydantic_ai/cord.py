@@ -1,5 +1,6 @@
 """The cord itself: the capability through which an agent's every request and call is reached."""
 
+import asyncio
 from dataclasses import dataclass
 from typing import Any
 
@@ -7,6 +8,7 @@ from pydantic_ai import RunContext, ToolDefinition
 from pydantic_ai import messages as m
 from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.capabilities.abstract import CapabilityOrdering
+from pydantic_ai.exceptions import ToolFailed
 from pydantic_ai.models import Model, ModelRequestContext
 from pydantic_ai.output import OutputContext
 from pydantic_ai.settings import ModelSettings
@@ -14,16 +16,19 @@ from pydantic_ai.tools import DeferredToolRequests, DeferredToolResults, ToolApp
 from pydantic_ai.toolsets import AbstractToolset
 from pydantic_core import to_jsonable_python
 
-from pullcord.agents.pydantic_ai.conversation import Conversation
+from pullcord.agents.pydantic_ai.conversation import Conversation, external_question
 from pullcord.agents.pydantic_ai.model import Watched
+from pullcord.agents.pydantic_ai.outcomes import NOT_STARTED, raised_by
 from pullcord.agents.pydantic_ai.tools import Supervised
-from pullcord.core.values import dump
+from pullcord.core.events import QuestionAsked
+from pullcord.core.values import dump, load
 from pullcord.errors import StepError
 from pullcord.runtime.context import Context
 from pullcord.runtime.driver import Driver
 from pullcord.runtime.flight import Manner
 from pullcord.runtime.identity import Identity, short_id
-from pullcord.runtime.questions import ask
+from pullcord.runtime.modelling import is_told
+from pullcord.runtime.questions import answered
 from pullcord.runtime.steps import carry_out, plain_step
 from pullcord.runtime.tools import Retry
 
@@ -83,12 +88,26 @@ class Cord(AbstractCapability[Any]):
         results = DeferredToolResults()
         for call in requests.approvals:
             results.approvals[call.tool_call_id] = ToolApproved()
-        for call in requests.calls:
-            name = short_id(call.tool_name, "external", self.talk.number, call.tool_call_id)
-            details = dump({"tool": call.tool_name, "args": call.args_as_dict()})
-            text = f"{call.tool_name} is carried out elsewhere. What did it give?"
-            results.calls[call.tool_call_id] = await ask(self.driver, name, text, details=details)
+        answers = await asyncio.gather(*(self._carried_out_elsewhere(c) for c in requests.calls))
+        for call, answer in zip(requests.calls, answers, strict=True):
+            results.calls[call.tool_call_id] = answer
         return results
+
+    async def _carried_out_elsewhere(self, call: m.ToolCallPart) -> Any:
+        """What somebody outside says that it gave. A redirect takes the question off the table."""
+        name = external_question(call.tool_name, self.talk.number, call.tool_call_id)
+        asked = QuestionAsked(
+            question=name,
+            text=f"{call.tool_name} is carried out elsewhere. What did it give?",
+            details=dump({"tool": call.tool_name, "args": call.args_as_dict()}),
+        )
+        is_new = name not in self.driver.run.questions and name not in self.driver.memory.answers
+        if is_new and is_told(self.driver.run):
+            return ToolFailed(NOT_STARTED)
+        answer = await answered(self.driver, asked)
+        if answer is None:
+            return ToolFailed("unknown: somebody said something new before its result was known.")
+        return m.ToolReturn(load(answer))
 
     async def wrap_output_process(
         self, ctx: RunContext[Any], *, output_context: OutputContext, output: Any, handler: Any
@@ -97,16 +116,18 @@ class Cord(AbstractCapability[Any]):
         if not output_context.has_function:
             return await handler(output)
         name = output_context.function_name or "output"
+        call = output_context.tool_call
         made: list[Any] = []
 
         async def process() -> Any:
             made[:] = [await handler(output)]
             return to_jsonable_python(made[0], fallback=repr)
 
-        step = short_id(name, "output", self.talk.number)
+        number = self.talk.number
+        step = short_id(name, "output", number, *([call.tool_call_id] if call else []))
         grace_s = self.driver.site.habits.stop_grace_s
         wish = plain_step(
-            Identity(step, name, "", str(self.talk.number), 0),
+            Identity(step, name, "", str(number), 0),
             process,
             (),
             Manner(grace_s=grace_s),
@@ -115,5 +136,5 @@ class Cord(AbstractCapability[Any]):
         try:
             result = await carry_out(self.driver, wish)
         except StepError as failed:
-            raise failed.__cause__ or failed from None
+            raise raised_by(failed) from None
         return made[0] if made else result

@@ -56,16 +56,39 @@ def response_of(stored: Json) -> m.ModelResponse:
     return _RESPONSE.validate_json(bytes(stored))
 
 
-def stored_return(result: Any) -> Json:
-    """What a tool gave, whatever it is: also files, and what is only for the application."""
+def stored_return(result: Any) -> Any:
+    """What a tool gave, as it is stored: as JSON has it; with all that belongs to it, if there is
+    more to it (files, content for the model, data for the application).
+
+    Raises:
+        ValueError: it has no JSON form.
+    """
     given: Any = result if isinstance(result, m.ToolReturn) else m.ToolReturn(result)  # pyright: ignore[reportUnknownVariableType]
-    return msgspec.Raw(_RETURN.dump_json(given))
+    stored: dict[str, Any] = from_json(_RETURN.dump_json(given))
+    value: Any = stored["return_value"]
+    is_plain = given is not result and return_of(value) == return_of(stored) == value
+    return value if is_plain else stored
 
 
 def return_of(stored: Any) -> Any:
-    given = _RETURN.validate_python(stored)
+    """What a tool gave, from what is stored of it."""
+    match stored:
+        case {"kind": "tool-return", "return_value": _}:
+            given = _RETURN.validate_python(stored)
+        case _:
+            return stored
     is_plain = given.content is None and given.metadata is None and given.tools is None
     return given.return_value if is_plain else given
+
+
+def shipped_return(value: Any, kind: str) -> Any:
+    """What a tool gave in another process, where it was of this class."""
+    module, _, name = kind.partition(":")
+    if module != m.__name__:
+        return value
+    if name == "ToolReturn":
+        return _RETURN.validate_python(value)
+    return _RETURN.validate_python({"return_value": value}).return_value
 
 
 # --- valid for every provider ---

@@ -1,36 +1,44 @@
 """Calls of tools that Pydantic AI knows, under the policies that this runtime knows."""
 
-import json
+import inspect
+import math
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any, Final
 
 import msgspec
 from pydantic_ai import ModelRetry, RunContext, ToolDenied
-from pydantic_ai.exceptions import ApprovalRequired, CallDeferred, ToolFailed
-from pydantic_ai.toolsets import AbstractToolset, FunctionToolset, WrapperToolset
+from pydantic_ai import messages as m
+from pydantic_ai.exceptions import ToolFailed
+from pydantic_ai.toolsets import AbstractToolset, WrapperToolset
 from pydantic_ai.toolsets.abstract import ToolsetTool
-from pydantic_ai.toolsets.function import FunctionToolsetTool
-from pydantic_core import to_jsonable_python
+from pydantic_ai.toolsets.function import FunctionToolset, FunctionToolsetTool
+from pydantic_core import PydanticSerializationError, to_jsonable_python
 
-from pullcord.agents.pydantic_ai.conversation import Conversation, call_step
-from pullcord.agents.pydantic_ai.messages import return_of, stored_return
+from pullcord.agents.pydantic_ai.conversation import Conversation, call_step, spawn_key
+from pullcord.agents.pydantic_ai.messages import return_of, shipped_return, stored_return
+from pullcord.agents.pydantic_ai.outcomes import NOT_STARTED, raised_by, timed_out_in
 from pullcord.agents.pydantic_ai.subagents import delegate_of
+from pullcord.core.calls import as_declared
 from pullcord.core.events import Event, RunIn
 from pullcord.core.run import Run
-from pullcord.core.values import load
-from pullcord.errors import InvalidInput, NotDone, RunCancelled, RunFailed, StepError
-from pullcord.runtime.calling import ToolCall
+from pullcord.core.values import dump, load
+from pullcord.errors import InvalidInput, NotDone, RunCancelled, RunFailed, StepError, Unstorable
+from pullcord.runtime.calling import Natively, ToolCall, place_of
 from pullcord.runtime.context import Context
 from pullcord.runtime.driver import Driver
+from pullcord.runtime.flight import Happened
+from pullcord.runtime.flight import ToolFailed as ProcessFailed
 from pullcord.runtime.identity import Identity
 from pullcord.runtime.modelling import is_told
 from pullcord.runtime.processes import address_of
 from pullcord.runtime.steps import carry_out
 from pullcord.runtime.tools import Policy, Tool, policy_of
 
-Perform = Callable[[dict[str, Any]], Awaitable[Any]]
-_TOLD: Final = "somebody said something new before this call began."
+_SKIPPED: Final = (
+    "unknown: nobody knows whether it happened, and somebody chose to go on without it."
+)
+_TOLD: Final = NOT_STARTED.removeprefix("not_started: ")
 
 
 class Supervised(WrapperToolset[Any]):
@@ -62,20 +70,24 @@ class Supervised(WrapperToolset[Any]):
         self, name: str, tool_args: dict[str, Any], ctx: RunContext[Any], tool: ToolsetTool[Any]
     ) -> Any:
         call_id = ctx.tool_call_id or name
-        step = call_step(self._talk.number, call_id, approved=ctx.tool_call_approved)
-        if step not in self._driver.memory.steps and is_told(self._driver.run):
-            raise ToolFailed(f"not_started: {_TOLD}")
         if other := delegate_of(_function_of(tool)):
             return await self._delegated(other, tool_args, call_id)
-        call = _Call(name, tool_args, ctx, tool, self.wrapped)
+        step = call_step(self._talk.number, call_id, approved=ctx.tool_call_approved)
+        if step not in self._driver.memory.steps and is_told(self._driver.run):
+            raise ToolFailed(NOT_STARTED)
+        call = _Call(name, tool_args, ctx, tool, self.wrapped, self._driver)
         return await self._supervised(call, Identity(step, name, "", call_id, 0))
 
     async def _supervised(self, call: "_Call", who: Identity) -> Any:
         driver = self._driver
-        run_in, perform = call.place(), call.perform
-        tool = _Foreign(call, _policy(call, driver))
-        made = ToolCall(
-            driver, tool, who, call.plain_args, deps=self._ctx.deps, perform=perform, run_in=run_in
+        call.made = ToolCall(
+            driver,
+            _Foreign(call),
+            who,
+            call.plain_args,
+            deps=self._ctx.deps,
+            perform=call.perform,
+            run_in=call.run_in,
         )
 
         def unless_told(run: Run) -> list[Event]:
@@ -85,22 +97,26 @@ class Supervised(WrapperToolset[Any]):
             return []
 
         try:
-            result = await carry_out(
-                driver, msgspec.structs.replace(made.wish(), with_it=unless_told)
-            )
+            wish = msgspec.structs.replace(call.made.wish(), with_it=unless_told)
+            result = await carry_out(driver, wish)
         except NotDone as told:
             if told.outcome == "denied":
                 return ToolDenied(f"denied: {told.why}")
             raise ToolFailed(f"{told.outcome}: {told.why}") from None
         except StepError as failed:
-            raise failed.__cause__ or failed from None
-        if run_in == "process":
-            return result
-        return _unpacked(result, call)
+            if call.times_out_for_the_model and timed_out_in(failed):
+                raise ModelRetry(f"Timed out after {call.timeout_s} seconds.") from None
+            raise raised_by(failed) from None
+        if driver.run.steps[who.id].settled == "skip":
+            raise ToolFailed(_SKIPPED)
+        return call.given if call.is_given else call.typed(return_of(result))
 
     async def _delegated(self, other: Any, args: dict[str, Any], call_id: str) -> Any:
         """An agent that is called as a tool is a run of its own, under this one."""
-        child = await self._ctx.spawn(other, args["prompt"], key=f"{self._talk.number}-{call_id}")
+        key = spawn_key(self._talk.number, call_id)
+        if is_told(self._driver.run) and not self._ctx.has_spawned(other, key=key):
+            raise ToolFailed(NOT_STARTED)
+        child = await self._ctx.spawn(other, args["prompt"], key=key)
         try:
             return await child.result()
         except RunFailed as failed:
@@ -112,6 +128,8 @@ class Supervised(WrapperToolset[Any]):
 class _Call:
     """One call as Pydantic AI makes it, its arguments validated."""
 
+    made: ToolCall
+
     def __init__(
         self,
         name: str,
@@ -119,12 +137,17 @@ class _Call:
         ctx: RunContext[Any],
         tool: ToolsetTool[Any],
         toolset: AbstractToolset[Any],
+        driver: Driver,
     ) -> None:
         self.name, self.args, self.ctx, self.tool = name, args, ctx, tool
         self._toolset = toolset
+        self._leaf = _leaf(tool)
         self.given: Any = None  # what came out of it in this life, as it was
+        self.is_given = False
         self.function: Any = _function_of(tool)
         self.plain_args: dict[str, Any] = to_jsonable_python(args, fallback=repr)
+        self.policy = self._policy(driver)
+        self.run_in: RunIn = self._place()
 
     @property
     def declared(self) -> Tool[..., Any] | None:
@@ -136,88 +159,122 @@ class _Call:
     def raw(self) -> Any:
         return self.declared.function if self.declared else self.function
 
-    def place(self) -> RunIn:
+    @property
+    def times_out_for_the_model(self) -> bool:
+        """Whether its time is limited by Pydantic AI, whose models are told to try again."""
+        theirs = _timeout_of(self._leaf)
+        return theirs is not None and theirs == self.timeout_s
+
+    @property
+    def timeout_s(self) -> float | None:
+        return self.policy.timeout_s
+
+    def _policy(self, driver: Driver) -> Policy:
+        """Declared by the tool itself, by its name in the runtime's policies, or not at all. What
+        Pydantic AI wants to have approved is approved here; so is its time limited."""
+        policy = (
+            self.declared.policy
+            if self.declared
+            else policy_of(driver.site.policies.get(self.name, Policy()))
+        )
+        if self.ctx.tool_call_approved and policy.approve == "never":
+            policy = replace(policy, approve="always")
+        limits = [s for s in (policy.timeout_s, _timeout_of(self._leaf)) if s is not None]
+        return replace(policy, timeout_s=min(limits)) if limits else policy
+
+    def _place(self) -> RunIn:
         """Where it is carried out: what cannot be shipped to a process runs in a thread, which
         cannot be stopped, and that is recorded before it begins."""
-        leaf = _leaf(self.tool)
+        leaf = self._leaf
         if not isinstance(leaf, FunctionToolsetTool):
             return "remote" if _is_remote(leaf) else "loop"
-        if self.declared and self.declared.policy.run_in:
-            return self.declared.policy.run_in
+        if self.declared:
+            return place_of(self.declared)
         if leaf.is_async:
             return "loop"
-        takes_run = bool(getattr(_schema_of(leaf), "takes_ctx", False)) and not self.declared
-        is_plain = load_or_none(self.plain_args) == self.args
-        can_ship = address_of(self.raw) is not None and not takes_run and is_plain
-        return "process" if can_ship else "thread"
+        wants_thread = self.policy.run_in == "thread"
+        return "thread" if wants_thread or not self._can_be_shipped() else "process"
 
-    async def perform(self, args: dict[str, Any]) -> Any:
-        """Have it carried out as Pydantic AI does. What it says to the model is an outcome."""
-        given = self.args if args == self.plain_args else args  # somebody has edited them
+    def _can_be_shipped(self) -> bool:
+        """Whether another process can find the function, and makes the same of the arguments."""
+        if address_of(self.raw) is None or _takes_run(self._leaf):
+            return False
+        kinds = [parameter.kind for parameter in inspect.signature(self.raw).parameters.values()]
+        if inspect.Parameter.VAR_KEYWORD in kinds:
+            return False
+        return _is_same(as_declared(self.raw, self.plain_args), self.args)
+
+    async def perform(self, args: dict[str, Any], natively: Natively) -> Any:
+        """Have it carried out as Pydantic AI does, through all its toolsets; only the function
+        itself is called our way, if it was declared as ours or has a process of its own."""
+
+        async def call(given: dict[str, Any], ctx: RunContext[Any]) -> Any:
+            try:
+                value = await natively(to_jsonable_python(given, fallback=repr))
+            except ProcessFailed as failed:
+                raise raised_by(StepError(self.name, error=failed.error), failed) from None
+            if type(value).__module__ == m.__name__:
+                return value
+            return self.typed(shipped_return(load(dump(value)), self.made.kind))
+
+        is_ours = self.declared is not None or self.run_in == "process"
+        tool = _with_call(self.tool, call if is_ours else None)
+        accepted = await self._accepted(args)
         try:
-            self.given = await self._toolset.call_tool(self.name, given, self.ctx, self.tool)
-        except ModelRetry as retry:
-            return {"retry": retry.message}
-        except ToolFailed as failed:
-            return {"failed": failed.message}
-        except ApprovalRequired:
-            return {"deferred": "approval"}
-        except CallDeferred:
-            return {"deferred": "call"}
-        return {"return": load(stored_return(self.given))}
+            given = await self._toolset.call_tool(self.name, accepted, self.ctx, tool)
+            stored = stored_return(given)
+        except (PydanticSerializationError, Unstorable) as error:
+            why = f"it happened, but its result cannot be stored: {error}"
+            raise Happened(why) from None
+        self.given, self.is_given = given, True
+        return stored
+
+    async def _accepted(self, args: dict[str, Any]) -> dict[str, Any]:
+        """The arguments as the tool wants them. Those that somebody has edited are validated like
+        those of the model."""
+        if args == self.plain_args:
+            return self.args
+        given = self.validated(args)
+        if self.tool.args_validator_func is not None:
+            said = self.tool.args_validator_func(self.ctx, **given)
+            if inspect.isawaitable(said):
+                await said
+        return given
+
+    def validated(self, args: dict[str, Any]) -> dict[str, Any]:
+        context = self.ctx.validation_context
+        return self.tool.args_validator.validate_python(args, context=context)
+
+    def typed(self, value: Any) -> Any:
+        """What came back as JSON, as the type that the function declares to return."""
+        if self.raw is None:
+            return value
+        made = as_declared(self.raw, {"return": value})["return"]
+        return made if _is_same(to_jsonable_python(made, fallback=repr), value) else value
 
 
 class _Foreign(Tool[..., Any]):
     """A tool of another library: its arguments are checked by that library."""
 
-    def __init__(self, call: _Call, policy: Policy) -> None:
+    def __init__(self, call: _Call) -> None:
         self.__pullcord_tool__ = call.raw or call.perform
         self.function = call.raw or call.perform
-        self.name, self.policy, self.insists = call.name, policy, False
+        self.name, self.policy, self.insists = call.name, call.policy, False
         self._call = call
 
     def accept(self, args: dict[str, Any]) -> dict[str, Any]:
         try:
-            self._call.tool.args_validator.validate_python(args)
+            self._call.validated(args)
         except ValueError as error:
             raise InvalidInput(f"Tool {self.name!r} cannot be called like that: {error}") from None
         return args
 
 
-def _policy(call: _Call, driver: Driver) -> Policy:
-    """Declared by the tool itself, by its name in the runtime's policies, or not at all. What
-    Pydantic AI wants to have approved is approved here."""
-    declared = (
-        call.declared.policy
-        if call.declared
-        else policy_of(driver.site.policies.get(call.name, Policy()))
-    )
-    if call.ctx.tool_call_approved and declared.approve == "never":
-        return replace(declared, approve="always")
-    return declared
-
-
-def _unpacked(result: Any, call: _Call) -> Any:
-    match result:
-        case {"retry": str(why)}:
-            raise ModelRetry(why)
-        case {"failed": str(why)}:
-            raise ToolFailed(why)
-        case {"deferred": "approval"}:
-            raise ApprovalRequired
-        case {"deferred": "call"}:
-            raise CallDeferred
-        case {"return": value}:
-            return call.given if call.given is not None else return_of(value)
-        case _:
-            return result
-
-
-def load_or_none(value: Any) -> Any:
+def _is_same(one: Any, other: Any) -> bool:
     try:
-        return json.loads(json.dumps(value))
-    except (TypeError, ValueError):
-        return None
+        return bool(one == other)
+    except Exception:  # then nobody can say
+        return False
 
 
 def _leaf(tool: ToolsetTool[Any]) -> ToolsetTool[Any]:
@@ -227,21 +284,52 @@ def _leaf(tool: ToolsetTool[Any]) -> ToolsetTool[Any]:
     return tool
 
 
+def _with_call(
+    tool: ToolsetTool[Any],
+    call: Callable[[dict[str, Any], RunContext[Any]], Awaitable[Any]] | None,
+) -> ToolsetTool[Any]:
+    """The same tool, called in this way, its time limited by nobody but the runtime."""
+    changes: dict[str, Any] = {"tool_def": replace(tool.tool_def, timeout=math.inf)}
+    if (inner := getattr(tool, "source_tool", None)) is not None:
+        changes["source_tool"] = _with_call(inner, call)
+    elif not isinstance(tool, FunctionToolsetTool):
+        return tool
+    elif call is not None:
+        changes["call_func"] = call
+    return replace(tool, **changes)
+
+
 def _function_of(tool: ToolsetTool[Any]) -> Any:
-    leaf = _leaf(tool)
+    return getattr(_schema_of(_leaf(tool)), "function", None)
+
+
+def _takes_run(leaf: ToolsetTool[Any]) -> bool:
+    return bool(getattr(_schema_of(leaf), "takes_ctx", False))
+
+
+def _schema_of(leaf: ToolsetTool[Any]) -> Any:
+    """What Pydantic AI knows about a function: it is bound to what calls it."""
     if not isinstance(leaf, FunctionToolsetTool):
         return None
-    return getattr(_schema_of(leaf), "function", None)
+    called: Any = leaf.call_func
+    return getattr(called, "__self__", None)
 
 
-def _schema_of(leaf: FunctionToolsetTool[Any]) -> Any:
-    toolset = leaf.toolset
-    if isinstance(toolset, FunctionToolset):
-        known = toolset.tools.get(leaf.original_name or leaf.tool_def.name)
-        return known.function_schema if known else None
-    return None
+def _timeout_of(leaf: ToolsetTool[Any]) -> float | None:
+    if not isinstance(leaf, FunctionToolsetTool):
+        return None
+    home = _home(leaf.toolset)
+    by_default = home.timeout if isinstance(home, FunctionToolset) else None
+    return leaf.tool_def.timeout if leaf.tool_def.timeout is not None else by_default
+
+
+def _home(toolset: Any) -> Any:
+    """The toolset itself, below whatever wraps it."""
+    while isinstance(toolset, WrapperToolset):
+        toolset = toolset.wrapped  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    return toolset  # pyright: ignore[reportUnknownVariableType]
 
 
 def _is_remote(leaf: ToolsetTool[Any]) -> bool:
     """Whether somebody else carries it out, who can only be asked to stop."""
-    return "mcp" in type(leaf.toolset).__module__.lower()
+    return "mcp" in type(_home(leaf.toolset)).__module__.lower()
