@@ -276,6 +276,11 @@ class Runtime:
 
     # --- what a driver needs ---
 
+    def waits_for(self, task: "asyncio.Task[Any]") -> None:
+        """For what goes on behind runs: it has ended before this runtime is closed."""
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
     def set_timer(self, due_ms: int) -> None:
         if not self._timer.is_set or due_ms < self._timer_due_ms:
             self._timer.off()

@@ -5,7 +5,11 @@ answered from the journal if the answer is there, and then only the calls withou
 made.
 """
 
-from typing import Any
+import asyncio
+import logging
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Any, Final
 
 from pydantic_ai import messages as m
 from pydantic_ai.agent import AbstractAgent
@@ -26,7 +30,9 @@ from pullcord.journal.store import joined
 from pullcord.runtime.context import Context
 from pullcord.runtime.driver import Driver
 from pullcord.runtime.modelling import Told, is_told
+from pullcord.runtime.site import Site
 
+_log: Final = logging.getLogger("pullcord.agents")
 _CUT = "[Your answer above was cut off here: the user has something to say.]"
 _ASIDE = (
     "[This is a side question about the work above, which is paused and goes on afterwards. "
@@ -64,8 +70,38 @@ class PydanticAgent:
         for past in driver.memory.steps.values():
             past.is_met = True  # it goes on from what was said, and does not come by here again
         talk = Conversation(driver, await _known_before(driver, given))
-        async with self.agent:
+        async with _opened(self.agent, driver.site):
             return await _Turn(self, ctx, driver, talk).carry_out(given)
+
+
+@asynccontextmanager
+async def _opened(agent: AbstractAgent[Any, Any], site: Site) -> AsyncGenerator[None]:
+    """What the agent's toolsets hold (the processes of servers, connections) is there while inside.
+
+    One task of its own opens and closes it: this one may be cut anywhere, and nobody has to wait
+    for a server that is slow to end, but the runtime when it closes.
+    """
+    ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    is_over = asyncio.Event()
+
+    async def keep() -> None:
+        try:
+            async with agent:
+                if not ready.done():
+                    ready.set_result(None)
+                await is_over.wait()
+        except Exception as error:
+            if not ready.done():
+                ready.set_exception(error)
+            else:
+                _log.warning("The toolsets of %s did not close well: %r", agent.name, error)
+
+    site.waits_for(asyncio.create_task(keep()))
+    try:
+        await ready
+        yield
+    finally:
+        is_over.set()
 
 
 class _Turn:
