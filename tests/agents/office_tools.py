@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import BaseModel
 from pydantic_ai import BinaryContent, ModelRetry, ToolReturn
-from pydantic_ai.exceptions import ApprovalRequired, ToolFailed
+from pydantic_ai.exceptions import ToolFailed
 
 import pullcord
 from pullcord import Call, ToolContext
@@ -128,12 +128,6 @@ def nap(path: str, seconds: float) -> str:
     return "rested"
 
 
-def needs_a_word(path: str, line: str) -> str:
-    """Never does it by itself."""
-    append(path, f"asked {line}")
-    raise ApprovalRequired
-
-
 # --- declared as ours ---
 
 
@@ -165,13 +159,6 @@ async def stamp(ctx: ToolContext, path: str, guest: Guest) -> dict[str, Any]:
     """Stamp something in the loop."""
     append(path, f"{guest.born.year} {ctx.run_id} {ctx.deps}")
     return {"in": os.getpid()}
-
-
-@pullcord.tool(approve=pullcord.always)
-def pay(path: str, amount: int) -> str:
-    """Pay, if somebody allows it."""
-    append(path, f"paid {amount}")
-    return f"paid {amount}"
 
 
 @pullcord.tool(command=True)
