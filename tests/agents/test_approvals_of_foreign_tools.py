@@ -19,7 +19,7 @@ from pullcord.testing.scripted import Call, ScriptedModel
 from tests.agents import office_tools as office
 from tests.agents import till_tools
 from tests.agents.desk import Ledger, assert_valid, desk, plain
-from tests.agents.office_tools import lines
+from tests.agents.light_tools import lines
 from tests.runs.stage import HASTY, happened, question, seen
 
 pytestmark = pytest.mark.timeout(60)

@@ -22,9 +22,10 @@ from pullcord import RunFailed, Runtime, ToolContext
 from pullcord import RunState as S
 from pullcord.core.events import AttentionRaised, StepFailed, StepFinished, StepStarted
 from pullcord.testing.scripted import Call, Say, ScriptedModel
+from tests.agents import light_tools as light
 from tests.agents import office_tools as office
 from tests.agents.desk import Ledger, assert_valid, desk, plain, said_on
-from tests.agents.office_tools import lines
+from tests.agents.light_tools import lines
 from tests.runs.stage import HASTY, happened, seen, stage
 
 pytestmark = pytest.mark.timeout(60)
@@ -66,7 +67,7 @@ async def test_each_tool_says_where_it_runs_before_it_runs(tmp_path: Path) -> No
         def method(self, what: str) -> str:
             return what
 
-    tools = [closure, with_run, in_loop, Desk().method, office.write_down, office.sum_up]
+    tools = [closure, with_run, in_loop, Desk().method, light.write_down, office.sum_up]
     calls = [
         Call("closure", {"what": "a"}),
         Call("with_run", {"what": "b"}),
@@ -123,7 +124,7 @@ async def test_arguments_and_results_have_their_declared_types_in_a_process() ->
 
 async def test_a_cancel_kills_a_function_that_would_never_end(tmp_path: Path) -> None:
     book = tmp_path / "book"
-    case = Case(Call("dawdle", {"path": str(book)}), tools=[office.dawdle])
+    case = Case(Call("dawdle", {"path": str(book)}), tools=[light.dawdle])
     async with desk(case.agent, habits=HASTY) as runtime:
         run = await runtime.start(case.agent, "go", thread="t1")
         await seen(run, StepStarted, name="dawdle", run_in="process")
@@ -140,7 +141,7 @@ async def test_a_cancel_kills_a_function_that_would_never_end(tmp_path: Path) ->
 
 async def test_a_function_killed_by_others_is_in_doubt_and_asked_about(tmp_path: Path) -> None:
     book = tmp_path / "book"
-    case = Case(Call("dawdle", {"path": str(book)}), tools=[office.dawdle])
+    case = Case(Call("dawdle", {"path": str(book)}), tools=[light.dawdle])
     async with desk(case.agent) as runtime:
         run = await runtime.start(case.agent, "go")
         os.kill(await appears(book), signal.SIGKILL)
@@ -153,7 +154,7 @@ async def test_a_function_killed_by_others_is_in_doubt_and_asked_about(tmp_path:
 async def test_a_pause_freezes_a_function_and_resume_lets_it_go_on(tmp_path: Path) -> None:
     book = tmp_path / "book"
     ticks = book.with_suffix(".ticks")
-    case = Case(Call("dawdle", {"path": str(book)}), tools=[office.dawdle])
+    case = Case(Call("dawdle", {"path": str(book)}), tools=[light.dawdle])
     async with desk(case.agent, habits=HASTY) as runtime:
         run = await runtime.start(case.agent, "go")
         await appears(book)
@@ -209,14 +210,14 @@ async def test_a_declared_tool_shows_no_context_to_the_model_and_is_handed_one(
     book = tmp_path / "book"
     sign = Call("sign", {"path": str(book), "line": "x"})
     stamp = Call("stamp", {"path": str(book), "guest": {"name": "A", "born": "1999-01-02"}})
-    case = Case(sign, stamp, tools=[office.sign, office.stamp])
+    case = Case(sign, stamp, tools=[light.sign, office.stamp])
     agent = pullcord.Agent(case.agent, deps=lambda: "the deps")
     async with stage(agent=agent) as runtime:
         run = await runtime.start("agent", "go")
         assert await run.result() == "Done."
         assert await placed(runtime, run.id) == {"sign": "process", "stamp": "loop"}
         keys = [f"{run.id}-{s.step}" for s in await happened(runtime, run.id, StepStarted)]
-    declared: list[Any] = [office.sign, office.stamp]
+    declared: list[Any] = [light.sign, office.stamp]
     for made in declared:
         schema = TheirTool(made).function_schema.json_schema
         assert "ctx" not in str(schema)
@@ -240,7 +241,7 @@ async def test_a_declared_tool_may_be_called_with_its_context_as_before() -> Non
 async def test_what_was_declared_to_be_undone_is_when_the_run_is_cancelled(tmp_path: Path) -> None:
     book, ledger = tmp_path / "book", Ledger()
     put = Call("put", {"path": str(book), "line": "a"})
-    case = Case(put, Call("slow", {"what": "b"}), tools=[office.put, ledger.slow])
+    case = Case(put, Call("slow", {"what": "b"}), tools=[light.put, ledger.slow])
     async with desk(case.agent) as runtime:
         run = await runtime.start(case.agent, "go", thread="t1")
         await ledger.begun.wait()
@@ -258,13 +259,13 @@ async def test_a_policy_by_name_undoes_what_a_tool_of_others_did(
     tmp_path: Path, prefix: str
 ) -> None:
     book, ledger = tmp_path / "book", Ledger()
-    toolset: Any = FunctionToolset([office.write_down])
+    toolset: Any = FunctionToolset([light.write_down])
     name = f"{prefix}_write_down" if prefix else "write_down"
     if prefix:
         toolset = toolset.prefixed(prefix)
     write = Call(name, {"path": str(book), "line": "a"})
     case = Case(write, Call("slow", {"what": "b"}), tools=[ledger.slow], toolsets=[toolset])
-    async with desk(case.agent, tools={name: {"undo": office.erase}}) as runtime:
+    async with desk(case.agent, tools={name: {"undo": light.erase}}) as runtime:
         run = await runtime.start(case.agent, "go")
         await ledger.begun.wait()
         await run.cancel()
@@ -290,7 +291,7 @@ async def test_a_policy_by_name_may_stop_a_tool_on_redirect() -> None:
 
 async def test_a_declared_command_gives_what_it_put_out(tmp_path: Path) -> None:
     (tmp_path / "a-file").touch()
-    case = Case(Call("list_files", {"path": str(tmp_path)}), tools=[office.list_files])
+    case = Case(Call("list_files", {"path": str(tmp_path)}), tools=[light.list_files])
     async with desk(case.agent) as runtime:
         run = await runtime.start(case.agent, "go")
         assert await run.result() == "Done."
@@ -302,10 +303,10 @@ async def test_a_declared_command_gives_what_it_put_out(tmp_path: Path) -> None:
 
 async def test_tools_keep_their_ways_however_toolsets_wrap_them(tmp_path: Path) -> None:
     book = tmp_path / "book"
-    inner: FunctionToolset[Any] = FunctionToolset([office.write_down, office.put, office.give_up])
+    inner: FunctionToolset[Any] = FunctionToolset([light.write_down, light.put, office.give_up])
     renamed = inner.renamed({"note": "write_down"})
     kept = renamed.filtered(lambda _, tool: tool.name != "give_up")
-    both = CombinedToolset([kept.prefixed("a"), FunctionToolset([office.sign])])
+    both = CombinedToolset([kept.prefixed("a"), FunctionToolset([light.sign])])
     calls = [
         Call("b_a_note", {"path": str(book), "line": "x"}),
         Call("b_a_put", {"path": str(book), "line": "y"}),
@@ -331,22 +332,22 @@ def more_than_a_result(path: Path) -> list[tuple[Any, str, Any]]:
     """Tools, their names, and what the model is told."""
 
     async def draws() -> BinaryContent:
-        office.append(str(path), "drawn")
+        light.append(str(path), "drawn")
         return BinaryContent(b"\x00\xffpng", media_type="image/png")
 
     async def explains() -> ToolReturn:
-        office.append(str(path), "explained")
+        light.append(str(path), "explained")
         return ToolReturn("short", content=["long"], metadata={"for": "the application"})
 
     async def traps() -> dict[str, Any]:
-        return office.fetch_a_trap(str(path))
+        return light.fetch_a_trap(str(path))
 
     return [
         (office.draw, "draw", {"path": str(path)}),
         (draws, "draws", {}),
         (office.explain, "explain", {"path": str(path)}),
         (explains, "explains", {}),
-        (office.fetch_a_trap, "fetch_a_trap", {"path": str(path)}),
+        (light.fetch_a_trap, "fetch_a_trap", {"path": str(path)}),
         (traps, "traps", {}),
     ]
 
@@ -453,12 +454,12 @@ async def test_a_failure_is_told_to_the_model_in_its_words(tmp_path: Path, where
 @pytest.mark.parametrize("where", ["process", "loop", "thread"])
 async def test_an_error_fails_the_run_and_the_thread_goes_on(tmp_path: Path, where: str) -> None:
     book = tmp_path / "book"
-    case = Case(Call("explode", {"path": str(book)}), tools=[_in(where, office.explode)])
+    case = Case(Call("explode", {"path": str(book)}), tools=[_in(where, light.explode)])
     case.model = ScriptedModel([[Call("explode", {"path": str(book)})], "Next turn."])
-    case.agent = Agent(case.model, tools=[_in(where, office.explode)], name="clerk")
+    case.agent = Agent(case.model, tools=[_in(where, light.explode)], name="clerk")
     with pytest.raises(ValueError, match="boom"):  # as without us
         await Agent(
-            ScriptedModel([[Call("explode", {"path": str(book)})]]), tools=[office.explode]
+            ScriptedModel([[Call("explode", {"path": str(book)})]]), tools=[light.explode]
         ).run("go")
     async with desk(case.agent) as runtime:
         run = await runtime.start(case.agent, "go", thread="t1")
@@ -511,7 +512,7 @@ async def test_what_was_said_by_raising_is_said_again_after_a_restart(
 @pytest.mark.parametrize("whose", ["theirs", "ours"])
 async def test_a_time_limit_stops_the_tool_itself(tmp_path: Path, where: str, whose: str) -> None:
     book = tmp_path / "book"
-    function = _in(where, office.nap)
+    function = _in(where, light.nap)
     tool = TheirTool(function, name="nap", timeout=0.2 if whose == "theirs" else None)
     case = Case(Call("nap", {"path": str(book), "seconds": 5}), tools=[tool])
     policies: Any = {"nap": {"timeout_s": 0.2}} if whose == "ours" else None
@@ -684,7 +685,7 @@ async def test_what_is_done_is_answered_from_the_journal(tmp_path: Path, where: 
     book, ledger = tmp_path / "book", Ledger()
     args = {"path": str(book), "line": "a"}
     toolset: Any = FunctionToolset(
-        [office.put if where == "declared" else _in(where, office.write_down)]
+        [light.put if where == "declared" else _in(where, light.write_down)]
     )
     name = "put" if where == "declared" else "write_down"
     if where == "prefixed":
@@ -733,8 +734,8 @@ def _in(where: str, function: Callable[..., Any]) -> Any:
         return function
 
     async def in_loop(**args: Any) -> Any:
-        if function is office.nap:
-            office.append(args["path"], "slept")
+        if function is light.nap:
+            light.append(args["path"], "slept")
             return await asyncio.sleep(args["seconds"])
         return function(**args)
 
