@@ -1,4 +1,4 @@
-# Everything a fresh Linux machine with Python >= 3.11 and make needs. No uv, no node.
+# Everything a fresh Linux machine with Python >= 3.11 and make needs. No uv; node only for one test.
 PYTHON ?= python3
 VENV := .venv
 PY := $(VENV)/bin/python
@@ -35,7 +35,14 @@ $(STAMPS)/system: $(STAMPS)/venv
 	  echo "strace is missing, so the I/O-error tests will be skipped. To run them: apt-get install strace"
 	@touch $@
 
-setup: $(STAMPS)/dev $(STAMPS)/system ## Install everything, locked, into .venv
+# MCP servers of others that the tests run, exactly as the lock file says; nothing of them is run while installing.
+MCP := tests/agents/mcp_servers
+$(STAMPS)/mcp: $(STAMPS)/venv $(MCP)/package-lock.json
+	@command -v npm >/dev/null || { echo "npm is missing: install Node.js 20 or newer, or the test of an MCP server of others fails."; exit 1; }
+	npm ci --prefix $(MCP) --ignore-scripts --no-audit --no-fund --silent
+	@touch $@
+
+setup: $(STAMPS)/dev $(STAMPS)/system $(STAMPS)/mcp ## Install everything, locked, into .venv
 
 demo: $(STAMPS)/runtime ## See it: a report is paused, redirected, resumed and cancelled, in twenty seconds
 	@$(PY) -m pullcord tour
