@@ -69,4 +69,4 @@ lock: ## Refresh requirements/*.txt from pyproject.toml (needs uv)
 	uv pip compile pyproject.toml --group dev --universal --python-version 3.11 --generate-hashes --no-header -q --upgrade -o requirements/dev.txt
 
 clean: ## Remove what setup made
-	rm -rf $(VENV) $(STAMPS)
+	rm -rf $(VENV) $(STAMPS) $(MCP)/node_modules
