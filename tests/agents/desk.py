@@ -12,6 +12,7 @@ from pydantic_ai import messages as m
 from pullcord import Habits, Runtime
 from pullcord.agents.pydantic_ai import check_messages
 from pullcord.agents.pydantic_ai.conversation import before, retold
+from pullcord.journal.journal import Journal
 from pullcord.testing.scripted import ScriptedModel
 from tests.runs.stage import stage
 
@@ -28,10 +29,15 @@ async def desk(
 
 async def said_on(runtime: Runtime, thread: str) -> list[m.ModelMessage]:
     """The whole conversation of a thread, as the next run on it would find it."""
-    heads = await runtime.list(thread=thread)
-    newest = await runtime.journal.load(heads[0].run_id)
-    known = await before(runtime.journal, newest)
-    return retold(known, await runtime.journal.read(newest.id))
+    return await told_on(runtime.journal, thread)
+
+
+async def told_on(journal: Journal, thread: str) -> list[m.ModelMessage]:
+    """The same, from the journal alone."""
+    heads = await journal.runs(thread=thread)
+    newest = await journal.load(heads[0].run_id)
+    known = await before(journal, newest)
+    return retold(known, await journal.read(newest.id))
 
 
 def plain(messages: list[m.ModelMessage]) -> list[tuple[str, Any]]:

@@ -1,0 +1,318 @@
+"""What must hold of a conversation wherever it was interrupted, each as a sentence when broken."""
+
+import json
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from pydantic_ai import messages as m
+
+from pullcord import RunState
+from pullcord.agents.pydantic_ai import check_messages
+from pullcord.agents.pydantic_ai.messages import response_of
+from pullcord.core.events import (
+    AttentionRaised,
+    CancelRequested,
+    DoubtSettled,
+    PauseRequested,
+    Record,
+    Redirected,
+    Resumed,
+    StepFinished,
+    StepStarted,
+    TextEnded,
+)
+from pullcord.core.run import spoken_part
+from pullcord.core.values import load
+from pullcord.journal.store import LiveText
+from tests.agents.office import (
+    NEXT_PROMPT,
+    NEXT_RUN,
+    PAUSES,
+    PROMPT,
+    RESTARTS,
+    RUN,
+    WORDS,
+    Happened,
+)
+
+_VOLATILE = {"timestamp", "run_id", "conversation_id", "metadata", "model_id"}
+
+
+def bare(messages: Sequence[m.ModelMessage]) -> Any:
+    """Messages as the model reads them: without times and the ids of runs."""
+    return _without(m.ModelMessagesTypeAdapter.dump_python(list(messages), mode="json"))
+
+
+def _without(value: Any) -> Any:
+    if isinstance(value, dict):
+        items: Any = value.items()  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
+        return {key: _without(kept) for key, kept in items if key not in _VOLATILE}
+    if isinstance(value, list):
+        return [_without(kept) for kept in value]  # pyright: ignore[reportUnknownVariableType]
+    return value
+
+
+def broken_laws(office: Happened, alone: Happened) -> list[str]:
+    """Every law that this conversation breaks; `alone` is the one that nobody interrupted."""
+    laws = (_ends, _valid, _tools, _prompt, _shown, _history, _still, _redirected, _same)
+    return [*office.errors, *(f for law in laws for f in law(office, alone))]
+
+
+def _ends(office: Happened, alone: Happened) -> Iterator[str]:
+    wanted = RunState.COMPLETED
+    if office.mode == "cancel" and office.verdict == "applied":
+        wanted = RunState.CANCELLED
+    run = office.runs[RUN]
+    if run.state is not wanted:
+        yield f"it ended {run.state}, not {wanted}: {run.error}"
+    if wanted is RunState.COMPLETED and office.results.get(RUN) != office.script.result(
+        len(office.heard)
+    ):
+        yield f"its result is {office.results.get(RUN)!r}, and {office.heard} was heard"
+    if office.runs[NEXT_RUN].state is not RunState.COMPLETED:
+        yield f"the next turn ended {office.runs[NEXT_RUN].state}: {office.runs[NEXT_RUN].error}"
+    for record in office.records:
+        if isinstance(record.event, AttentionRaised) and "Nobody knows" not in record.event.text:
+            yield f"somebody is called for: {record.event}"
+
+
+def _valid(office: Happened, alone: Happened) -> Iterator[str]:
+    for number, request in enumerate(office.requests):
+        for wrong in check_messages(request):
+            yield f"request {number}: {wrong}"
+    for wrong in check_messages(office.history):
+        yield f"the history: {wrong}"
+
+
+def _tools(office: Happened, alone: Happened) -> Iterator[str]:
+    for call, times in Counter(office.did).items():
+        if times > 1:
+            yield f"{call} was carried out {times} times"
+    calls: dict[str, str] = {}
+    gave: dict[str, tuple[int, Any]] = {}
+    for record in office.records:
+        match record.event:
+            case StepStarted(tool=tool) if tool:
+                calls[record.event.step] = record.event.digest
+            case StepFinished(step=step) | DoubtSettled(step=step, choice="happened"):
+                if step in calls:
+                    gave[calls[step]] = record.seq, load(record.event.result)
+            case _:
+                pass
+    begun = _requests_begun_before(office)
+    for call, (seq, given) in gave.items():
+        if call not in office.did:
+            yield f"{call} is called finished, and was not carried out"
+        for number, request in enumerate(office.requests[begun(seq) :], start=begun(seq)):
+            found = [part for part in _returns(request) if part.tool_call_id == call]
+            if len(found) != 1:
+                yield f"request {number} has {len(found)} results of {call}"
+            elif not _is_what_came(given, found[0].content):
+                yield f"request {number}: {call} gave {given}, and not {found[0].content!r}"
+
+
+def _requests_begun_before(office: Happened) -> Callable[[int], int]:
+    """How many requests had been begun at a record. (One that is begun may never be sent.)"""
+    begun = [
+        record.seq
+        for record in office.records
+        if isinstance(record.event, StepStarted) and record.event.name == "model"
+    ]
+    return lambda seq: bisect_left(begun, seq)
+
+
+def _returns(messages: Sequence[m.ModelMessage]) -> Iterator[m.ToolReturnPart]:
+    for message in messages:
+        for part in message.parts:
+            if isinstance(part, m.ToolReturnPart):
+                yield part
+
+
+def _is_what_came(given: Any, told: Any) -> bool:
+    match given:
+        case {"return": {"return_value": value}} | {"return": value}:
+            return told == value
+        case {"retry": why}:
+            return told == why
+        case _:
+            return told == given
+
+
+def _prompt(office: Happened, alone: Happened) -> Iterator[str]:
+    for number, request in enumerate([*office.requests, office.history]):
+        times = _user_texts(request).count(PROMPT)
+        if times != 1:
+            yield f"request {number} has the prompt {times} times"
+        expected = number >= len(office.requests) - 1
+        times = _user_texts(request).count(NEXT_PROMPT)
+        if times != expected:
+            yield f"request {number} has the next prompt {times} times"
+
+
+def _user_texts(messages: Sequence[m.ModelMessage]) -> list[Any]:
+    texts: list[Any] = []
+    for message in messages:
+        for part in message.parts:
+            if isinstance(part, m.UserPromptPart):
+                texts += [part.content] if isinstance(part.content, str) else list(part.content)
+    return texts
+
+
+def _shown(office: Happened, alone: Happened) -> Iterator[str]:
+    """What people saw is in the journal, and all of an answer is shown, once."""
+    ended = {r.event.part: r.event for r in office.records if isinstance(r.event, TextEnded)}
+    live: dict[str, str] = {}
+    for item in office.shown:
+        if isinstance(item, LiveText):
+            if item.offset != len(live.get(item.part, "")):
+                yield f"{item.part} was shown with a gap or twice: {item}"
+            live[item.part] = live.get(item.part, "") + item.text
+    for part, text in live.items():
+        if part not in ended:
+            yield f"{part} was shown and is not in the journal"
+        elif not ended[part].text.startswith(text):
+            yield f"{part} showed {text!r}, and the journal has {ended[part].text!r}"
+    for step, attempt, answer in _answers(office):
+        for index, part in enumerate(answer.parts):
+            if isinstance(part, m.TextPart | m.ThinkingPart):
+                yield from _whole(office, step, attempt, index, part, ended)
+
+
+def _whole(
+    office: Happened,
+    step: str,
+    attempt: int,
+    index: int,
+    part: m.TextPart | m.ThinkingPart,
+    ended: dict[str, TextEnded],
+) -> Iterator[str]:
+    thought = isinstance(part, m.ThinkingPart)
+    names = [spoken_part(step, n, index, thought=thought) for n in range(1, attempt + 1)]
+    last = names[-1]
+    pieces = [ended[name] for name in (last, f"{last}-rest") if name in ended]
+    text = "".join(piece.text for piece in pieces)
+    earlier = "".join(ended[name].text for name in names[:-1] if name in ended)
+    if part.content not in (text, earlier + text):
+        if office.runs[RUN].state is not RunState.CANCELLED or not part.content.startswith(text):
+            yield f"{last}: {part.content!r} was shown as {text!r} after {earlier!r}"
+    elif not pieces or not pieces[-1].complete:
+        was_left = office.mode in (*RESTARTS, "pause, parked")  # it was told to be cut, unfinished
+        if office.runs[RUN].state is not RunState.CANCELLED and not was_left:
+            yield f"{last} is whole, and not called complete"
+
+
+def _answers(office: Happened) -> Iterator[tuple[str, int, m.ModelResponse]]:
+    """The answers that came to their end."""
+    models = {
+        r.event.step
+        for r in office.records
+        if isinstance(r.event, StepStarted) and r.event.name == "model"
+    }
+    for record in office.records:
+        if isinstance(record.event, StepFinished) and record.event.step in models:
+            yield record.event.step, record.event.attempt, response_of(record.event.result)
+
+
+def _history(office: Happened, alone: Happened) -> Iterator[str]:
+    """Of an answer that was cut there is at most its text: no call, no thinking."""
+    whole = [
+        *(_part(part) for _, _, answer in _answers(office) for part in answer.parts),
+        *(_part(p) for r in alone.history[-1:] for p in r.parts),
+        *(_part(p) for r in alone.history for p in r.parts),
+    ]
+    for name, messages in (("history", office.history), *enumerate(office.requests)):
+        for message in messages:
+            if not isinstance(message, m.ModelResponse):
+                continue
+            cut = message.state == "interrupted"
+            for part in message.parts:
+                if cut and not isinstance(part, m.TextPart):
+                    yield f"{name}: {part} is in an answer that was cut"
+                if not cut and _part(part) not in whole and name != "history":
+                    yield f"{name}: nobody said {part}"
+
+
+def _part(part: Any) -> tuple[str, str, str]:
+    if isinstance(part, m.ToolCallPart):
+        return part.part_kind, part.tool_call_id, part.args_as_json_str()
+    return part.part_kind, getattr(part, "content", ""), getattr(part, "signature", "") or ""
+
+
+def _still(office: Happened, alone: Happened) -> Iterator[str]:
+    """Nothing begins and nothing is shown between a pause and its resume, or after a cancel."""
+    held = ""
+    for item in office.shown:
+        event = item.event if isinstance(item, Record) else None
+        if isinstance(event, PauseRequested | CancelRequested):
+            held = type(event).__name__
+        elif isinstance(event, Resumed):
+            held = ""
+        elif held and (isinstance(item, LiveText) or isinstance(event, StepStarted)):
+            yield f"after {held}: {item}"
+
+
+def _redirected(office: Happened, alone: Happened) -> Iterator[str]:
+    """What was said is in every request begun after it, once and in order, and nowhere twice."""
+    told = [r for r in office.records if isinstance(r.event, Redirected | Resumed)]
+    begun = _requests_begun_before(office)
+    silent = ""
+    for record in office.records:
+        if isinstance(record.event, Redirected):
+            silent = record.event.instruction
+        elif isinstance(record.event, StepStarted) and silent:
+            if record.event.tool:
+                yield f"{record.event.digest} was begun after {silent} was said"
+            else:
+                silent = ""
+    for record in told:
+        word = getattr(record.event, "instruction", None)
+        if not word:
+            continue
+        for number, request in enumerate(office.requests):
+            times = _said(request).count(word)
+            if times > 1 or (number >= begun(record.seq) and times != (word in office.heard)):
+                yield f"request {number} has {word} {times} times"
+        times = _said(office.history).count(word)
+        if times != (word in office.heard):
+            yield f"the history has {word} {times} times"
+    for request in office.requests:
+        found = [word for word in WORDS if word in _said(request)]
+        if sorted(found, key=_said(request).index) != found:
+            yield "what was said is out of order"
+    for number, instruction in office.runs[RUN].instructions.items():
+        if instruction.status == "returned":  # then there was nobody left to hear it
+            if any(begun(record.seq) > begun(number) for record in office.records):
+                yield f"instruction {number} is returned, and a request was begun after it"
+        elif instruction.status != "delivered":
+            yield f"instruction {number} is {instruction.status}"
+
+
+def _said(messages: Sequence[m.ModelMessage]) -> str:
+    return json.dumps(bare(messages))
+
+
+def _same(office: Happened, alone: Happened) -> Iterator[str]:
+    """A pause or a restart changes nothing that the model is sent, nor what tools do."""
+    if office.mode not in (*PAUSES, *RESTARTS):
+        return
+    if office.mode in PAUSES or office.mode == "shutdown":
+        mine, theirs = _sequence(office), _sequence(alone)
+        if mine != theirs:
+            n = next(
+                (n for n, pair in enumerate(zip(mine, theirs, strict=False)) if pair[0] != pair[1]),
+                -1,
+            )
+            yield f"the requests are others, from number {n} of {len(mine)} and {len(theirs)}"
+    if sorted(office.did) != sorted(alone.did):
+        yield f"tools did {office.did}"
+
+
+def _sequence(office: Happened) -> list[Any]:
+    """The requests, without those that only repeat the one before: an attempt was cut."""
+    found: list[Any] = []
+    for request in office.requests:
+        if not found or bare(request) != found[-1]:
+            found.append(bare(request))
+    return found
