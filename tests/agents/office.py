@@ -7,6 +7,7 @@ did and what people saw is kept outside of any journal.
 
 import asyncio
 import logging
+import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
@@ -23,6 +24,7 @@ from pullcord import Habits, Run, RunHandle, RunState
 from pullcord.core.commands import Cancel, Command, Pause, Redirect
 from pullcord.core.events import Event, Record, StepStarted
 from pullcord.core.run import Question
+from pullcord.core.states import TERMINAL
 from pullcord.journal.journal import Journal
 from pullcord.journal.ledger import Ledger
 from pullcord.journal.store import LiveText, Transaction
@@ -39,7 +41,7 @@ NEXT_RUN: Final = "r2"
 THREAD: Final = "t1"
 PROMPT: Final = "Plan the party."
 NEXT_PROMPT: Final = "And what now?"
-WORDS: Final = ("[in-May]", "[for-nine]")
+_WORD: Final = re.compile(r"\[word \d+\]")
 _TURNS_MAX: Final = 60_000
 
 Mode: TypeAlias = Literal[
@@ -86,7 +88,7 @@ class Script:
             for part in message.parts
             if isinstance(part, m.ToolReturnPart)
         }
-        heard = sum(word in repr(messages) for word in WORDS)
+        heard = len(set(_WORD.findall(repr(messages))))
         if NEXT_PROMPT in repr(messages):
             return self._end(answered, "next", "The next thing is to rest.", heard)
         if "look-1" not in answered:
@@ -213,15 +215,15 @@ def planner(
 class PointLoop(ScheduleLoop):
     """A loop in which somebody does something right before its n-th turn."""
 
-    def __init__(self, tape: Tape, at: int) -> None:
+    def __init__(self, tape: Tape) -> None:
         super().__init__(tape)
-        self.turns, self._at = 0, at
-        self.at_the_point: Callable[[], None] | None = None
+        self.turns = 0
+        self.before_turn: dict[int, Callable[[], None]] = {}
 
     def _step(self) -> None:
         self.turns += 1
-        if self.turns == self._at and self.at_the_point:
-            self.at_the_point()
+        if act := self.before_turn.get(self.turns):
+            act()
         super()._step()
 
     def get_task_factory(self) -> None:  # (anyio asks)
@@ -255,12 +257,13 @@ class Happened:
     """What became of one conversation, and what was seen of it from outside."""
 
     mode: Mode | Literal["kill"] | None = None
+    then: Mode | None = None  # another interrupt, a little later
     script: Script = field(default_factory=Script)
     requests: list[list[m.ModelMessage]] = field(default_factory=list[list[m.ModelMessage]])
     did: list[str] = field(default_factory=list[str])  # the ids of calls, as they had an effect
     shown: list[LiveText | Record] = field(default_factory=list[LiveText | Record])
     was_pulled: bool = False
-    verdict: str = ""  # what the first control was answered
+    is_cancelled: bool = False  # somebody was told that it is
     results: dict[str, Any] = field(default_factory=dict[str, Any])
     runs: dict[str, Run] = field(default_factory=dict[str, Run])
     records: list[Record] = field(default_factory=list[Record])
@@ -291,6 +294,7 @@ class Office(Town):
     """One conversation, interrupted at one point."""
 
     it: Happened = field(default_factory=Happened)
+    _words: int = 0
     _owner: Process | None = None
     _successor: "asyncio.Task[None] | None" = None
 
@@ -336,12 +340,13 @@ class Office(Town):
 
     # --- the hand ---
 
-    def pull(self) -> None:
+    def pull(self, mode: Mode | None) -> None:
         """Do it: what is commanded is durable before the loop takes its next turn."""
-        if self.store.read(lambda view: view.head(RUN)) is None:
+        head = self.store.read(lambda view: view.head(RUN))
+        if head is None or (head.state in TERMINAL and mode in RESTARTS):
             return
         self.it.was_pulled = True
-        match self.it.mode:
+        match mode:
             case "pause" | "pause, parked" | "pause without patience":
                 self._command(Pause(by="ana"))
             case "pause now":
@@ -349,14 +354,15 @@ class Office(Town):
             case "redirect while paused" | "resume with a word":
                 self._command(Pause(by="ana"))
             case "redirect":
-                self._command(Redirect(by="ana", instruction=WORDS[0]))
+                self._command(Redirect(by="ana", instruction=self._word()))
             case "redirect twice":
-                for word in WORDS:
-                    self._command(Redirect(by="ana", instruction=word))
+                self._command(Redirect(by="ana", instruction=self._word()))
+                self._command(Redirect(by="ana", instruction=self._word()))
             case "cancel":
                 self._command(Cancel(by="ana", reason="wrong path"))
             case "shutdown" | "shutdown without grace" | "death":
-                self._successor = self.loop.create_task(self._succeed(self._owner))
+                before = self._successor
+                self._successor = self.loop.create_task(self._succeed(mode, before))
             case _:
                 pass
 
@@ -365,20 +371,28 @@ class Office(Town):
 
         def decide(tx: Transaction) -> None:
             ack = ledger.command(tx, RUN, command)
-            self.it.verdict = self.it.verdict or ack.verdict
+            if isinstance(command, Cancel):
+                self.it.is_cancelled = ack.holds
 
         self.store.write(decide)
         self.commit_happened()
 
-    async def _succeed(self, owner: Process | None) -> None:
-        assert owner is not None
-        if self.it.mode == "death":
-            owner.hands.is_dead = True
+    async def _succeed(self, mode: Mode, before: "asyncio.Task[None] | None") -> None:
+        if before:
+            await before
+        assert self._owner is not None
+        if mode == "death":
+            self._owner.hands.is_dead = True
         else:
-            await owner.runtime.aclose()
+            await self._owner.runtime.aclose()
         await self.owner()
 
     # --- people ---
+
+    def _word(self) -> str:
+        """Something to say that nobody has said before."""
+        self._words += 1
+        return f"[word {self._words}]"
 
     async def converse(self) -> None:
         owner = await self.owner()
@@ -387,7 +401,7 @@ class Office(Town):
         viewing = self.loop.create_task(self._view(people))
         await self._see_through(people, RUN)
         self.it.ended_at = self._turn
-        if self._successor:
+        while self._successor and not self._successor.done():
             await self._successor
         assert self._owner is not None
         runtime = self._owner.runtime
@@ -416,9 +430,9 @@ class Office(Town):
 
     async def _resume(self, run: RunHandle) -> None:
         if self.it.mode == "redirect while paused":
-            for word in WORDS:
-                await run.redirect(word, by="ana")
-        word = WORDS[0] if self.it.mode == "resume with a word" else None
+            await run.redirect(self._word(), by="ana")
+            await run.redirect(self._word(), by="ana")
+        word = self._word() if self.it.mode == "resume with a word" else None
         await run.resume(word, by="ana")
 
     async def _answer(self, run: RunHandle, name: str, asked: Question) -> None:
@@ -446,14 +460,24 @@ def call_of(step: str, records: Sequence[Record]) -> str:
 
 
 def play(
-    mode: Mode | None, at: int, *, structured: bool = False, tape: Tape | None = None
+    mode: Mode | None,
+    at: int,
+    *,
+    then: Mode | None = None,
+    gap: int = 1,
+    structured: bool = False,
+    tape: Tape | None = None,
 ) -> Happened:
-    """The conversation, interrupted in this way before the `at`-th turn of its loop."""
-    loop = PointLoop(tape or patient(), at)
+    """The conversation, interrupted in this way before the `at`-th turn of its loop, `then` in
+    another `gap` turns later."""
+    loop = PointLoop(tape or patient())
     loop.patience = _TURNS_MAX
-    it = Happened(mode=mode, script=Script(structured=structured))
+    it = Happened(mode=mode, then=then, script=Script(structured=structured))
     office = Office(loop, it=it)
-    loop.at_the_point = office.pull
+    loop.before_turn = {
+        at: lambda: office.pull(mode),
+        at + gap: lambda: office.pull(then) if then else None,
+    }
     ears = Ears(office)
     log = logging.getLogger("pullcord")
     log.addHandler(ears)

@@ -33,7 +33,6 @@ from tests.agents.office import (
     PROMPT,
     RESTARTS,
     RUN,
-    WORDS,
     Happened,
 )
 
@@ -56,13 +55,13 @@ def _without(value: Any) -> Any:
 
 def broken_laws(office: Happened, alone: Happened) -> list[str]:
     """Every law that this conversation breaks; `alone` is the one that nobody interrupted."""
-    laws = (_ends, _valid, _tools, _prompt, _shown, _history, _still, _redirected, _same)
+    laws = (_ends, _valid, _tools, _prompt, _shown, _cut, _history, _still, _redirected, _same)
     return [*office.errors, *(f for law in laws for f in law(office, alone))]
 
 
 def _ends(office: Happened, alone: Happened) -> Iterator[str]:
     wanted = RunState.COMPLETED
-    if office.mode == "cancel" and office.verdict == "applied":
+    if office.is_cancelled:
         wanted = RunState.CANCELLED
     run = office.runs[RUN]
     if run.state is not wanted:
@@ -141,14 +140,15 @@ def _is_what_came(given: Any, told: Any) -> bool:
 
 
 def _prompt(office: Happened, alone: Happened) -> Iterator[str]:
+    turn = 1  # of the conversation; it never goes back to an earlier one
     for number, request in enumerate([*office.requests, office.history]):
-        times = _user_texts(request).count(PROMPT)
-        if times != 1:
-            yield f"request {number} has the prompt {times} times"
-        expected = number >= len(office.requests) - 1
-        times = _user_texts(request).count(NEXT_PROMPT)
-        if times != expected:
-            yield f"request {number} has the next prompt {times} times"
+        texts = _user_texts(request)
+        times = texts.count(PROMPT), texts.count(NEXT_PROMPT)
+        turn = max(turn, times[1] + 1)
+        if times != ((1, 0), (1, 1))[turn - 1]:
+            yield f"request {number} has the prompts {times} times"
+    if turn != 2:
+        yield "the next prompt never came to the model"
 
 
 def _user_texts(messages: Sequence[m.ModelMessage]) -> list[Any]:
@@ -198,9 +198,35 @@ def _whole(
         if office.runs[RUN].state is not RunState.CANCELLED or not part.content.startswith(text):
             yield f"{last}: {part.content!r} was shown as {text!r} after {earlier!r}"
     elif not pieces or not pieces[-1].complete:
-        was_left = office.mode in (*RESTARTS, "pause, parked")  # it was told to be cut, unfinished
+        left = (*RESTARTS, "pause, parked")  # then it was said to be cut, and is not
+        was_left = office.mode in left or office.then in left
         if office.runs[RUN].state is not RunState.CANCELLED and not was_left:
             yield f"{last} is whole, and not called complete"
+
+
+def _cut(office: Happened, alone: Happened) -> Iterator[str]:
+    """What was shown of an answer that never came to its end is in the conversation, as it was."""
+    ended = {step for step, _, _ in _answers(office)}
+    shown: dict[str, dict[str, str]] = {}
+    for record in office.records:
+        event = record.event
+        if isinstance(event, TextEnded) and event.part.startswith("say-"):
+            step, attempt, _ = event.part[4:].removesuffix("-rest").rsplit("-", 2)
+            if step not in ended:
+                of_step = shown.setdefault(step, {})
+                of_step[attempt] = of_step.get(attempt, "") + event.text
+    kept = [
+        part.content
+        for message in office.history
+        if isinstance(message, m.ModelResponse) and message.state == "interrupted"
+        for part in message.parts
+        if isinstance(part, m.TextPart)
+    ]
+    for step, attempts in shown.items():
+        if list(attempts.values())[-1] not in kept:
+            yield f"{step} was cut, had shown {attempts}, and the history has {kept}"
+    if len(kept) > len(shown):
+        yield f"the history has {kept}, and {shown} was shown"
 
 
 def _answers(office: Happened) -> Iterator[tuple[str, int, m.ModelResponse]]:
@@ -255,38 +281,42 @@ def _still(office: Happened, alone: Happened) -> Iterator[str]:
 
 def _redirected(office: Happened, alone: Happened) -> Iterator[str]:
     """What was said is in every request begun after it, once and in order, and nowhere twice."""
-    told = [r for r in office.records if isinstance(r.event, Redirected | Resumed)]
     begun = _requests_begun_before(office)
     silent = ""
+    words: list[str] = []
     for record in office.records:
         if isinstance(record.event, Redirected):
             silent = record.event.instruction
+            words.append(silent)
+            yield from _heard(office, silent, begun(record.seq))
         elif isinstance(record.event, StepStarted) and silent:
-            if record.event.tool:
+            if record.event.tool and record.event.attempt == 1:  # or a person said: run it
                 yield f"{record.event.digest} was begun after {silent} was said"
-            else:
+            elif not record.event.tool:
                 silent = ""
-    for record in told:
-        word = getattr(record.event, "instruction", None)
-        if not word:
-            continue
-        for number, request in enumerate(office.requests):
-            times = _said(request).count(word)
-            if times > 1 or (number >= begun(record.seq) and times != (word in office.heard)):
-                yield f"request {number} has {word} {times} times"
-        times = _said(office.history).count(word)
-        if times != (word in office.heard):
-            yield f"the history has {word} {times} times"
-    for request in office.requests:
-        found = [word for word in WORDS if word in _said(request)]
-        if sorted(found, key=_said(request).index) != found:
-            yield "what was said is out of order"
+    for number, request in enumerate(office.requests):
+        said = _said(request)
+        found = [word for word in words if word in said]
+        if sorted(found, key=said.index) != found:
+            yield f"request {number}: what was said is out of order"
+    last = begun(office.records[-1].seq)
     for number, instruction in office.runs[RUN].instructions.items():
-        if instruction.status == "returned":  # then there was nobody left to hear it
-            if any(begun(record.seq) > begun(number) for record in office.records):
+        if instruction.status == "returned":
+            if begun(number) < last and not office.is_cancelled:
                 yield f"instruction {number} is returned, and a request was begun after it"
         elif instruction.status != "delivered":
             yield f"instruction {number} is {instruction.status}"
+
+
+def _heard(office: Happened, word: str, begun: int) -> Iterator[str]:
+    wanted = int(word in office.heard)
+    for number, request in enumerate(office.requests):
+        times = _said(request).count(word)
+        if times > 1 or (number >= begun and times != wanted):
+            yield f"request {number} has {word} {times} times"
+    times = _said(office.history).count(word)
+    if times != wanted:
+        yield f"the history has {word} {times} times"
 
 
 def _said(messages: Sequence[m.ModelMessage]) -> str:
@@ -295,9 +325,9 @@ def _said(messages: Sequence[m.ModelMessage]) -> str:
 
 def _same(office: Happened, alone: Happened) -> Iterator[str]:
     """A pause or a restart changes nothing that the model is sent, nor what tools do."""
-    if office.mode not in (*PAUSES, *RESTARTS):
+    if any(mode and mode not in (*PAUSES, *RESTARTS) for mode in (office.mode, office.then)):
         return
-    if office.mode in PAUSES or office.mode == "shutdown":
+    if all(mode in (*PAUSES, "shutdown", None) for mode in (office.mode, office.then)):
         mine, theirs = _sequence(office), _sequence(alone)
         if mine != theirs:
             n = next(
