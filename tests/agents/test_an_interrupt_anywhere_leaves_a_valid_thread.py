@@ -10,7 +10,6 @@ word was lost, what was shown is kept, and the next turn on the thread knows it 
 import asyncio
 import random
 from collections import Counter
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Final, get_args
@@ -136,10 +135,9 @@ def _moody(rng: random.Random) -> Tape:
 # --- the points that people will find -----------------------------------------------------------
 
 
-def window(start: int, end: int, *, sampled: int = 2) -> Iterator[int]:
-    """Turns from one to another: all of them, or some."""
-    turns = range(start, end + 2)
-    yield from turns if FULL else sorted(random.Random(start).sample(turns, sampled))
+def window(start: int, end: int, *, sampled: int = 2) -> range:
+    """Turns from one to another: all of them, or some, evenly apart."""
+    return range(start, end + 2, 1 if FULL else max((end - start) // sampled, 1))
 
 
 @pytest.mark.campaign
@@ -161,7 +159,7 @@ def test_a_redirect_as_the_final_answer_is_given_is_heard_or_given_back() -> Non
 def test_a_redirect_while_an_approval_is_open_takes_the_card_away(mode: Mode) -> None:
     asked, begun = alone().turn_of(QuestionAsked), alone().turn_of(StepStarted, name="send")
     withdrawn = 0
-    for at in window(asked, begun - 4):
+    for at in window(asked, begun - 4, sampled=4):
         it = interrupted(mode, at)
         kinds = {type(record.event) for record in it.records}
         if QuestionWithdrawn in kinds or CallRefused in kinds:
@@ -176,29 +174,35 @@ def test_an_interrupt_between_parallel_calls(mode: Mode) -> None:
     begun = alone().turn_of(StepStarted, name="quick")
     ended = alone().turn_of(StepStarted, step="model-3")
     done: set[int] = set()
+    fates: Counter[str] = Counter()
     for at in window(begun - 12, ended):
         it = interrupted(mode, at)
         done.add(len({"quick-1", "slow-1", "flaky-1"} & set(it.did)))
-        if mode == "cancel" and it.runs[RUN].state is RunState.CANCELLED:
-            told = [part.tool_call_id for part in _returns(it.requests[-1])]
-            assert sorted(told) == ["flaky-1", "look-1", "quick-1", "slow-1"][: len(told)] or (
-                told == ["look-1"]
-            )
-    assert done
+        if mode == "cancel":
+            assert it.runs[RUN].state is RunState.CANCELLED
+            fates.update(str(part.content).partition(":")[0] for part in _returns(it.requests[-1]))
+    print(f"{sorted(done)} of three were carried out; {dict(fates)}")
+    assert not FULL or mode != "cancel" or {"interrupted", "not_started"} <= fates.keys()
 
 
 @pytest.mark.campaign
-@pytest.mark.parametrize("mode", ["death", "shutdown", "pause, parked"])
-def test_the_rest_of_an_answer_is_shown_once_after_a_restart(mode: Mode) -> None:
-    """The laws say how much of a text is shown: here it is cut where it was half shown."""
-    begun = alone().turn_of(StepStarted, step="model-1")
-    shown = alone().turn_of(TextEnded, part="say-model-1-1-1")
+@pytest.mark.parametrize(
+    ("mode", "then", "gap"),
+    [("pause, parked", None, 1), ("pause", "death", 60), ("pause", "shutdown", 40)],
+)
+def test_the_rest_of_an_answer_is_shown_once_after_a_restart(
+    mode: Mode, then: Mode | None, gap: int
+) -> None:
+    """A pause stops the showing and lets the answer finish; then nobody remembers it."""
+    begun = alone().turn_of(StepStarted, step="model-5")
+    shown = alone().turn_of(TextEnded, part="say-model-5-1-1")
     rests = 0
-    for at in window(begun, shown, sampled=3):
-        it = interrupted(mode, at)
+    for at in window(begun, shown, sampled=8):
+        it = play(mode, at, then=then, gap=gap)
+        assert broken_laws(it, alone()) == [], f"{mode} before turn {at}"
         texts = [r.event for r in it.records if isinstance(r.event, TextEnded)]
-        rests += any(not text.complete for text in texts if "model-1" in text.part)
-    print(f"{rests} times it was cut half shown")
+        rests += any(text.part.endswith("-rest") for text in texts)
+    print(f"{rests} times there was a rest to be shown")
     assert rests
 
 
