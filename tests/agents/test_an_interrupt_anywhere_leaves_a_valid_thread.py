@@ -24,6 +24,7 @@ from pullcord.core.events import (
     Completed,
     QuestionAsked,
     QuestionWithdrawn,
+    Remembered,
     StepFailed,
     StepFinished,
     StepInterrupted,
@@ -61,7 +62,7 @@ def points(mode: Mode, *, structured: bool) -> list[int]:
     if FULL:
         return list(every)
     seed = random.Random(f"{mode} {structured}")
-    return seed.sample(every, 1 if structured else 2)
+    return seed.sample(every, 1)
 
 
 def interrupted(mode: Mode, at: int, *, structured: bool = False) -> Happened:
@@ -152,6 +153,19 @@ def test_a_redirect_as_the_final_answer_is_given_is_heard_or_given_back() -> Non
     print(dict(fates))
     assert fates["delivered"]
     assert not fates["queued"]
+
+
+@pytest.mark.campaign
+@pytest.mark.parametrize("structured", [False, True], ids=["plain", "structured"])
+def test_a_redirect_after_a_death_right_before_the_end_is_in_the_thread(structured: bool) -> None:
+    """The end was stored, and then there was another turn after all."""
+    calm = alone(structured=structured)
+    turns = 0
+    for at in window(calm.turn_of(Remembered), calm.turn_of(Completed) - 2):
+        it = play("death", at, then="redirect", gap=8, structured=structured)
+        assert broken_laws(it, calm) == [], f"death before turn {at}"
+        turns += len(it.heard)
+    assert turns
 
 
 @pytest.mark.campaign
