@@ -10,6 +10,10 @@ from pydantic_ai.exceptions import (
     ModelAPIError,
     ModelConnectionError,
     ModelHTTPError,
+    ModelQuotaExceededError,
+    ModelRateLimitError,
+    ModelServerError,
+    ModelUnavailableError,
 )
 from pydantic_ai.models import (
     CompletedStreamedResponse,
@@ -32,6 +36,13 @@ from pullcord.runtime.tools import Retry
 _TRIES: Final = Retry(attempts=4, wait_s=0.5, wait_max_s=20.0)
 _LONGEST_WAIT_S: Final = 60.0
 _AGAIN: Final = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
+_PASSES: Final = (  # also said inside a stream that had begun well, where there is no status
+    ModelConnectionError,
+    ModelRateLimitError,
+    ModelServerError,
+    ModelUnavailableError,
+)
+_NEVER_SAY_THE_END: Final = frozenset({"snowflake"})
 
 
 class Watched(WrapperModel):
@@ -124,7 +135,7 @@ class Watched(WrapperModel):
                 answer.costs(spent_so_far(stream.usage, chars))
             answer.goes_on()
             response = stream.get()
-        if response.state in ("incomplete", "interrupted"):
+        if response.state in ("incomplete", "interrupted") or not _has_ended(stream):
             why = "the stream ended before the answer was complete"
             raise ModelConnectionError(self.wrapped.model_name, why)
         return response
@@ -132,10 +143,10 @@ class Watched(WrapperModel):
 
 def patience(error: BaseException, failures: int) -> Wait | None:
     """What to do about a request that failed: providers' own clients do not wait, we do."""
-    if isinstance(error, ModelHTTPError):
-        if error.status_code not in _AGAIN:
-            return None
-    elif not isinstance(error, ModelConnectionError):
+    if not isinstance(error, ModelAPIError) or isinstance(error, ModelQuotaExceededError):
+        return None
+    status = error.status_code if isinstance(error, ModelHTTPError) else None
+    if status not in _AGAIN and not isinstance(error, _PASSES):
         return None
     asked_s = _asked_to_wait(error)
     if asked_s > _LONGEST_WAIT_S:
@@ -154,7 +165,20 @@ def _asked_to_wait(error: ModelAPIError) -> float:
             continue
         if seconds == seconds and seconds >= 0:
             return seconds
-    return 0.0
+    return error.retry_after or 0.0  # it may have been said as a date
+
+
+def _has_ended(stream: StreamedResponse) -> bool:
+    """Whether the provider has said that this is all. Pydantic AI takes the end of the connection
+    for that word, and half an answer, or half a call, for a whole one."""
+    is_theirs = type(stream).__module__.startswith("pydantic_ai.models.")
+    if not is_theirs or not stream.provider_url or stream.provider_name in _NEVER_SAY_THE_END:
+        return True
+    said = (stream.provider_details or {}).get("finish_reason")
+    is_made_up = getattr(stream, "_has_finish_reason", True) is False and (
+        stream.finish_reason != "content_filter"
+    )
+    return bool(said) or (stream.finish_reason is not None and not is_made_up)
 
 
 def _tell(answer: Answer, event: m.ModelResponseStreamEvent) -> int:
