@@ -37,6 +37,7 @@ from pullcord.runtime.processes import Ended, NotStarted, Process
 Record = Callable[[Wanted], Awaitable[list[Event]]]
 Call = Callable[[], Awaitable[Any]]
 HURRY_S: Final = 0.05
+_NUDGE_S: Final = 0.5  # how long a call may take to see that its connection was shut
 _WARDEN_S: Final = 3.0  # what the warden may take beyond its ladder before it is not believed in
 _ERROR_CHARS: Final = 4000
 
@@ -106,7 +107,7 @@ class Flight:
         self.error: BaseException | None = None
         self._record, self._later, self._clock = record, later, clock
         self.spent: Spent | None = None  # what it has cost so far, if it costs anything
-        self.transport: Callable[[], object] | None = None  # closes what it talks through
+        self.transport: Callable[[], bool] | None = None  # closes what it talks through, if any
         self._process: Process | None = None
         self._is_freezing = False
         self._has_begun = False  # its function was called
@@ -118,6 +119,7 @@ class Flight:
         self._timer = Alarm(alarms, self._time_is_up)
         self._ladder = Alarm(alarms, self._climb)
         self._hold = Alarm(alarms, self.stop)
+        self._nudge = Alarm(alarms, self._cancel_inner)
         self._rungs = 0
         self.landed: asyncio.Task[list[Event] | None] | None = None
 
@@ -172,9 +174,12 @@ class Flight:
         grace_s = self.manner.grace_s if is_first else HURRY_S
         if self.transport:
             self.rung = "transport_closed"
-            self.transport()
-            if is_first and self._inner:
-                self._inner.cancel()  # once: a second one in the next tick leaks its connection
+            # Not both at once: a cancellation that meets its library closing the connection, for
+            # the end it saw or for another cancellation, takes a place in the pool for good.
+            # (tests/agents/test_an_interrupt_reaches_the_socket.py)
+            sees_the_end = self.transport()
+            if is_first:
+                self._nudge.set(_NUDGE_S) if sees_the_end else self._cancel_inner()
         elif self._process:
             self.rung = "terminated" if is_first else "killed"
             self._process.stop(grace_s) if is_first else self._process.hurry()
@@ -184,6 +189,10 @@ class Flight:
             if self._inner and self.manner.run_in != "thread":
                 self._inner.cancel()
         self._ladder.set(grace_s)
+
+    def _cancel_inner(self) -> None:
+        if self._inner:
+            self._inner.cancel()
 
     # --- standing still ---
 
@@ -248,7 +257,7 @@ class Flight:
         self._start_timer()
         try:
             await asyncio.wait({inner, self._abandoned}, return_when=asyncio.FIRST_COMPLETED)
-            for alarm in (self._ladder, self._timer, self._hold):
+            for alarm in (self._ladder, self._timer, self._hold, self._nudge):
                 alarm.off()
             if not inner.done():
                 return await self._let_go(inner)

@@ -18,13 +18,13 @@ class Sockets:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._open: set[Any] = set()
-        self._is_shut = False
+        self._is_shut = self._is_used = False
 
     def take(self, sock: Any) -> None:
         """The call talks through this one now. Shut at once, if the call was cut before."""
         with self._lock:
-            if sock not in self._open:
-                self._open.add(sock)
+            self._is_used = True
+            self._open.add(sock)
             if self._is_shut:
                 _shut(sock)
 
@@ -33,12 +33,14 @@ class Sockets:
         with self._lock:
             self._open.discard(sock)
 
-    def shut(self) -> None:
-        """Stop talking and listening, from any thread. What waits for it sees the end at once."""
+    def shut(self) -> bool:
+        """Stop talking and listening, from any thread. What waits for it sees the end at once.
+        False: the call has not come to talk to anybody, and sees nothing."""
         with self._lock:
             self._is_shut = True
             for sock in self._open:
                 _shut(sock)
+            return self._is_used
 
     @contextmanager
     def used(self) -> Generator[None]:
