@@ -255,6 +255,7 @@ class Connection(asyncio.Protocol):
         self, data: bytes, seen: Seen | None = None, frame: Frame | None = None
     ) -> None:
         """Hand bytes to the kernel; wait while it has no room. Only then they count as written."""
+        await asyncio.sleep(0)  # also in a flood the close of the peer is seen at once
         if self._gone.is_set():
             raise PeerGone
         self._transport.write(data)
