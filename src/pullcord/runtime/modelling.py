@@ -302,8 +302,9 @@ class Answer:
 
     async def _show(self) -> None:
         """Show what has come, and end each part when the next begins. Nothing is shown while
-        the run is being paused: what is there by then is shown when it goes on."""
-        while True:
+        the run is being paused: what is there by then is shown when it goes on. Nothing more
+        once somebody has said something new."""
+        while self._heard != "redirect":
             for n, part in enumerate(self._parts):
                 await self._show_part(part)
                 if n + 1 < len(self._parts) and part.shown == part.text:
@@ -315,7 +316,7 @@ class Answer:
                 await self._more.wait()
 
     async def _show_part(self, part: "_Part") -> None:
-        while len(part.shown) < len(part.text):
+        while len(part.shown) < len(part.text) and self._heard != "redirect":
             start = len(part.shown)
             piece = part.text[start : start + _PIECE_CHARS]
             name = self._name(part)
