@@ -12,7 +12,7 @@ import httpx2
 from pydantic_ai.models import Model
 from pydantic_ai.models.wrapper import WrapperModel
 
-from pullcord.runtime.sockets import current_sockets
+from pullcord.runtime.sockets import Sockets, current_sockets
 
 
 def watch(model: Model) -> bool:
@@ -44,9 +44,19 @@ def _clients(model: Model) -> Iterator[httpx2.AsyncClient]:
 
 
 def _watch_pool(pool: httpcore2.AsyncConnectionPool) -> None:
-    backend: Any = pool._network_backend  # pyright: ignore[reportPrivateUsage]
-    if not isinstance(backend, _Backend):
-        pool._network_backend = _Backend(backend)  # pyright: ignore[reportPrivateUsage]
+    _watch_below(pool)
+    for connection in pool.connections:  # also those that were opened before anybody watched
+        while connection is not None:
+            _watch_below(connection)
+            connection = getattr(connection, "_connection", None)
+
+
+def _watch_below(user: Any) -> None:
+    """Put what watches between this part of a pool and the network below it."""
+    for name, watching in (("_network_backend", _Backend), ("_network_stream", _Stream)):
+        below: Any = getattr(user, name, None)
+        if below is not None and not isinstance(below, watching):
+            setattr(user, name, watching(below))
 
 
 class _Backend(httpcore2.AsyncNetworkBackend):
@@ -66,10 +76,12 @@ class _Backend(httpcore2.AsyncNetworkBackend):
 
 
 class _Stream(httpcore2.AsyncNetworkStream):
-    """A connection. Whoever reads or writes it is told, before, which socket that is."""
+    """A connection. Whoever reads or writes it is told, before, which socket that is, and it is
+    theirs alone: whoever had it before may not shut it any more."""
 
     def __init__(self, below: httpcore2.AsyncNetworkStream) -> None:
         self._below = below
+        self._user: Sockets | None = None
         self._socket: Any = below.get_extra_info("socket")
 
     async def read(self, *args: Any, **kwargs: Any) -> bytes:
@@ -81,8 +93,7 @@ class _Stream(httpcore2.AsyncNetworkStream):
         await self._below.write(*args, **kwargs)
 
     async def aclose(self) -> None:
-        if sockets := current_sockets():
-            sockets.leave(self._socket)
+        self._is_used_by(None)
         await self._below.aclose()
 
     async def start_tls(self, *args: Any, **kwargs: Any) -> httpcore2.AsyncNetworkStream:
@@ -92,5 +103,12 @@ class _Stream(httpcore2.AsyncNetworkStream):
         return self._below.get_extra_info(info)
 
     def _tell(self) -> None:
-        if self._socket is not None and (sockets := current_sockets()):
-            sockets.take(self._socket)
+        if self._socket is not None:
+            self._is_used_by(current_sockets())
+
+    def _is_used_by(self, user: Sockets | None) -> None:
+        if self._user is not None and self._user is not user:
+            self._user.leave(self._socket)
+        self._user = user
+        if user is not None:
+            user.take(self._socket)
