@@ -20,8 +20,8 @@ Phase: TypeAlias = Literal[
     "inside a character", "stalled", "flooding", "back-off",
 ]  # fmt: skip
 Control: TypeAlias = Literal[
-    "cancel", "cancel twice", "redirect", "redirect twice", "pause now", "pause twice",
-    "pause then cancel",
+    "cancel", "cancel now", "cancel twice", "redirect", "redirect twice", "pause now",
+    "pause twice", "pause then cancel",
 ]  # fmt: skip
 PHASES: Sequence[Phase] = get_args(Phase)
 CONTROLS: Sequence[Control] = get_args(Control)
@@ -84,9 +84,10 @@ class Blow:
             case "flooding":
                 return say(LONG * 1000, chunk_chars=400)
             case "back-off":
-                return server_error() if self.number % 2 else rate_limited(30)
+                asked_s = 0 if self.control.startswith("pause") else 30
+                return server_error() if self.number % 2 else rate_limited(asked_s)
             case _:
-                return say(LONG, chunk_delay_s=0.002)
+                return say(WIDE * 4, chunk_delay_s=0.002)
 
     async def wait_for_it(self, here: Line, run: RunHandle, at: int) -> None:
         """Wait until the run, whose first request is the `at`-th, is where it is to be hit."""
@@ -129,7 +130,8 @@ async def _stopped(here: Line, blow: Blow, run: RunHandle, tally: Tally, at: int
     if blow.control in ("pause twice", "pause then cancel"):
         assert (await run.pause(by="ana")).holds
     is_pause = blow.control in ("pause now", "pause twice")
-    ack = await (run.pause(now=True, by="ana") if is_pause else run.cancel(by="ana"))
+    now = blow.control == "cancel now"
+    ack = await (run.pause(now=True, by="ana") if is_pause else run.cancel(now=now, by="ana"))
     acked_at = time.monotonic()
     assert ack.holds, ack
     if blow.control == "cancel twice":
@@ -145,7 +147,7 @@ async def _stopped(here: Line, blow: Blow, run: RunHandle, tally: Tally, at: int
     assert not shown or here.provider.seen[at].sent_text.startswith(shown)
     if is_pause:
         await run.resume()
-        assert await run.result() in ("Fine.", LONG, LONG * 1000)
+        assert await run.result() in ("Fine.", WIDE * 4, LONG * 1000)
         assert (await _text(here, run)).startswith(shown)
     else:
         assert len(here.provider.seen) == asked, "a request after the cancel was in effect"

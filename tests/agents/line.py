@@ -24,10 +24,16 @@ class Line:
     """A runtime with one agent, `talker`, whose model is at the provider."""
 
     def __init__(
-        self, dialect: Dialect, provider: FakeProvider, model: Model, tools: Sequence[Any]
+        self,
+        dialect: Dialect,
+        provider: FakeProvider,
+        model: Model,
+        tools: Sequence[Any],
+        wrap: Callable[[Model], Model] | None,
     ) -> None:
         self.dialect, self.provider, self.model = dialect, provider, model
-        self.agent: Agent[Any, Any] = Agent(model, tools=list(tools), name="talker")
+        wrapped = wrap(model) if wrap else model
+        self.agent: Agent[Any, Any] = Agent(wrapped, tools=list(tools), name="talker")
         self.runtime: Runtime
 
     async def start(self, prompt: str = "go", thread: str = "t1") -> RunHandle:
@@ -68,6 +74,7 @@ async def line(
     tools: Sequence[Any] = (),
     max_retries: int = 2,
     connections: int = 100,
+    wrap: Callable[[Model], Model] | None = None,
     **more: Any,
 ) -> AsyncGenerator[Line]:
     """An agent that talks to a provider with this script. Its client's own retries stand at what
@@ -77,7 +84,7 @@ async def line(
         url = provider.url(dialect)
         async with model_for(dialect, url, max_retries=max_retries) as model:
             pool_of(model)._max_connections = connections
-            here = Line(dialect, provider, model, tools)
+            here = Line(dialect, provider, model, tools, wrap)
             async with desk(here.agent, path, **more) as here.runtime:
                 yield here
 

@@ -11,6 +11,9 @@ from typing import Any
 
 import pytest
 from pydantic_ai import Agent
+from pydantic_ai.models import Model, StreamedResponse
+from pydantic_ai.models.fallback import FallbackModel
+from pydantic_ai.models.wrapper import WrapperModel
 
 from pullcord import RunHandle
 from pullcord import RunState as S
@@ -100,14 +103,15 @@ async def test_interrupts_at_any_moment_are_neither_lost_nor_late(complaints: li
 async def test_many_cancels_leak_neither_sockets_nor_places_in_the_pool(
     phase: Any, complaints: list[str]
 ) -> None:
-    """Two thousand in full, a third of them pressed twice, through a pool of two connections."""
+    """Two thousand in full, through a pool of two connections; a third of them pressed twice, and
+    a third in a hurry from the first."""
     chance = random.Random(fresh_seed())
     rounds = 500 if FULL else 13
     tally, before = Tally(), sockets_open()
-    for start in range(0, rounds, 50):
-        async with line(DIALECTS[start // 50 % 3], connections=2) as here:
-            for n in range(start, min(start + 50, rounds)):
-                control = chance.choice(("cancel", "cancel", "cancel twice"))
+    for start in range(0, rounds, 25):
+        async with line(DIALECTS[start // 25 % 3], connections=2) as here:
+            for n in range(start, min(start + 25, rounds)):
+                control = chance.choice(("cancel", "cancel now", "cancel twice"))
                 blow = Blow(phase, control, chance.randrange(1, 9))
                 await strike(here, blow, tally, thread=f"t{n}")
                 assert len(here.provider.open_connections()) <= 2
@@ -265,6 +269,61 @@ async def _pass_it_on(here: Line, n: int, turns: int) -> None:
     assert await second.result() == "Fine."
     await first.receipt()
     assert await happened(here.runtime, second.id, StepFailed) == []
+
+
+class Lingering(WrapperModel):
+    """Has something to do after the first answer, when its connection is free again."""
+
+    def __init__(self, wrapped: Model) -> None:
+        super().__init__(wrapped)
+        self.begun, self.go_on = asyncio.Event(), asyncio.Event()
+
+    @asynccontextmanager
+    async def request_stream(self, *args: Any, **more: Any) -> AsyncGenerator[StreamedResponse]:
+        async with super().request_stream(*args, **more) as stream:
+            yield stream
+        if not self.begun.is_set():
+            self.begun.set()
+            await self.go_on.wait()
+
+
+async def test_a_request_that_lingers_does_not_cut_who_has_its_connection_now() -> None:
+    lingering: list[Lingering] = []
+
+    def wrap(model: Model) -> Model:
+        lingering.append(Lingering(model))
+        return lingering[0]
+
+    async with line("chat", say("One."), say(LONG, stall_after=2), wrap=wrap) as here:
+        first = await here.start(thread="t1")
+        await lingering[0].begun.wait()
+        second = await here.start(thread="t2")
+        await here.provider.async_wait_stalled(1)
+        assert here.provider.seen[0].connection is here.provider.seen[1].connection
+        await first.cancel()
+        assert (await first.receipt()).state is S.CANCELLED
+        assert here.provider.seen[1].closed_at is None
+        here.provider.release()
+        assert await second.result() == LONG
+        assert await happened(here.runtime, second.id, StepFailed) == []
+
+
+async def test_no_other_model_is_asked_in_place_of_one_that_was_cut() -> None:
+    """A fallback takes the end of the connection for trouble, and tries the next model."""
+
+    def wrap(model: Model) -> Model:
+        return FallbackModel(model, model, model)
+
+    reply = say(LONG, stall_before_headers=True)
+    async with line("chat", reply, say("Never."), say("Never."), wrap=wrap) as here:
+        run = await here.start()
+        await here.provider.async_wait_stalled(0)
+        await run.cancel()
+        assert (await run.receipt()).state is S.CANCELLED
+        assert (await here.provider.async_wait_closed(0)).cut_short
+        await here.is_quiet()
+        assert len(here.provider.seen) == 1
+        assert all(b"POST" not in one.received for one in here.provider.connections[1:])
 
 
 # --- the owner hears nothing ---
