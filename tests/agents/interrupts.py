@@ -9,6 +9,7 @@ from typing import Literal, TypeAlias, get_args
 
 from pullcord import RunHandle
 from pullcord import RunState as S
+from pullcord.core.decide import Ack
 from pullcord.core.events import CancelRequested, PauseRequested, StepFailed, StepStarted, TextEnded
 from tests.agents.line import Line
 from tests.agents.provider.reply import Reply, rate_limited, say, server_error
@@ -28,7 +29,7 @@ CONTROLS: Sequence[Control] = get_args(Control)
 HELD: Sequence[Phase] = ("no headers", "headers only", "between chunks", "inside a character",
                          "stalled", "flooding")  # fmt: skip
 WIDE = "Grüße, 世界 — 🚂 fährt ab. "
-LONG = WIDE * 60
+LONG, SHORT = WIDE * 60, WIDE * 40
 
 
 @dataclass
@@ -36,6 +37,7 @@ class Tally:
     """What a campaign has seen."""
 
     done: int = 0
+    missed: int = 0  # the answer was complete before the control was recorded, and says so
     cut: int = 0
     closed_s: list[float] = field(default_factory=list[float])  # acknowledged → closed
     late_requests_s: list[float] = field(default_factory=list[float])  # begun before, seen after
@@ -50,7 +52,8 @@ class Tally:
         spread = f"p50 {at(0.5)}, p99 {at(0.99)}, max {at(1)} ms" if took else "none"
         late = [f"{1000 * one:.1f}" for one in sorted(self.late_requests_s)]
         return (
-            f"{self.done} interrupts, {self.cut} of them of a request under way; "
+            f"{self.done} interrupts ({self.missed} after the end), {self.cut} of them of a request "
+            f"under way; "
             f"acknowledged → closed: {spread}; requests under way that arrived after the "
             f"acknowledgement: {len(late)} {late[-3:]} ms; shown after a redirect: {self.beyond}"
         )
@@ -86,8 +89,10 @@ class Blow:
             case "back-off":
                 asked_s = 0 if self.control.startswith("pause") else 30
                 return server_error() if self.number % 2 else rate_limited(asked_s)
+            case _ if "cancel" in self.control:
+                return say(LONG, chunk_delay_s=0.002, stall_after=self.number)
             case _:
-                return say(WIDE * 4, chunk_delay_s=0.002)
+                return say(SHORT, chunk_delay_s=0.002)
 
     async def wait_for_it(self, here: Line, run: RunHandle, at: int) -> None:
         """Wait until the run, whose first request is the `at`-th, is where it is to be hit."""
@@ -117,23 +122,38 @@ async def strike(here: Line, blow: Blow, tally: Tally, thread: str) -> None:
     provider.script = [blow.reply, say("Fine.")]
     run = await here.start("go", thread=thread)
     await blow.wait_for_it(here, run, at)
-    if blow.control.startswith("redirect"):
-        await _redirected(here, blow, run, tally, at)
-    else:
-        await _stopped(here, blow, run, tally, at)
+    try:
+        if blow.control.startswith("redirect"):
+            await _redirected(here, blow, run, tally, at)
+        else:
+            await _stopped(here, blow, run, tally, at)
+    except TooLate:
+        assert blow.phase not in HELD
+        assert (await run.look()).state is S.COMPLETED
+        tally.missed += 1
     tally.done += 1
     await here.is_quiet()
     assert provider.violations == []
 
 
+class TooLate(Exception):
+    """The run had ended by itself."""
+
+
+def _check(ack: Ack) -> None:
+    if ack.verdict == "too_late":
+        raise TooLate
+    assert ack.holds, ack
+
+
 async def _stopped(here: Line, blow: Blow, run: RunHandle, tally: Tally, at: int) -> None:
     if blow.control in ("pause twice", "pause then cancel"):
-        assert (await run.pause(by="ana")).holds
+        _check(await run.pause(by="ana"))
     is_pause = blow.control in ("pause now", "pause twice")
     now = blow.control == "cancel now"
     ack = await (run.pause(now=True, by="ana") if is_pause else run.cancel(now=now, by="ana"))
     acked_at = time.monotonic()
-    assert ack.holds, ack
+    _check(ack)
     if blow.control == "cancel twice":
         assert (await run.cancel(now=True, by="ana")).holds
     shown = await here.shown(run) or await _text(here, run)  # it may have been closed by now
@@ -148,7 +168,7 @@ async def _stopped(here: Line, blow: Blow, run: RunHandle, tally: Tally, at: int
     assert not shown or here.provider.seen[at].sent_text.startswith(shown)
     if is_pause:
         await run.resume()
-        assert await run.result() in ("Fine.", WIDE * 4, LONG * 1000)
+        assert await run.result() in ("Fine.", SHORT, LONG * 1000)
         assert (await _text(here, run)).startswith(shown)
     else:
         assert len(here.provider.seen) == asked, "a request after the cancel was in effect"
@@ -157,7 +177,7 @@ async def _stopped(here: Line, blow: Blow, run: RunHandle, tally: Tally, at: int
 async def _redirected(here: Line, blow: Blow, run: RunHandle, tally: Tally, at: int) -> None:
     words = [f"carrots {at}!", f"leeks {at}!"][: 2 if blow.control == "redirect twice" else 1]
     for word in words:
-        assert (await run.redirect(word, by="ana")).holds
+        _check(await run.redirect(word, by="ana"))
     acked_at = time.monotonic()
     shown = await here.shown(run)
     assert await run.result() == "Fine." or blow.phase not in HELD
