@@ -52,9 +52,8 @@ class Tally:
         spread = f"p50 {at(0.5)}, p99 {at(0.99)}, max {at(1)} ms" if took else "none"
         late = [f"{1000 * one:.1f}" for one in sorted(self.late_requests_s)]
         return (
-            f"{self.done} interrupts ({self.missed} after the end), {self.cut} of them of a request "
-            f"under way; "
-            f"acknowledged → closed: {spread}; requests under way that arrived after the "
+            f"{self.done} interrupts ({self.missed} after the end), {self.cut} of them of a "
+            f"request under way; acknowledged → closed: {spread}; requests under way that arrived after the "
             f"acknowledgement: {len(late)} {late[-3:]} ms; shown after a redirect: {self.beyond}"
         )
 
