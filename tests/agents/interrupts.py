@@ -53,8 +53,8 @@ class Tally:
         late = [f"{1000 * one:.1f}" for one in sorted(self.late_requests_s)]
         return (
             f"{self.done} interrupts ({self.missed} after the end), {self.cut} of them of a "
-            f"request under way; acknowledged → closed: {spread}; requests under way that arrived after the "
-            f"acknowledgement: {len(late)} {late[-3:]} ms; shown after a redirect: {self.beyond}"
+            f"request under way; acknowledged → closed: {spread}; requests under way that arrived "
+            f"after the acknowledgement: {len(late)} {late[-3:]} ms; shown after a redirect: {self.beyond}"
         )
 
 
