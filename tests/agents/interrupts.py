@@ -54,7 +54,8 @@ class Tally:
         return (
             f"{self.done} interrupts ({self.missed} after the end), {self.cut} of them of a "
             f"request under way; acknowledged → closed: {spread}; requests under way that arrived "
-            f"after the acknowledgement: {len(late)} {late[-3:]} ms; shown after a redirect: {self.beyond}"
+            f"after the acknowledgement: {len(late)} {late[-3:]} ms; shown after a redirect: "
+            f"{self.beyond} characters"
         )
 
 
