@@ -58,7 +58,8 @@ async def test_nothing_more_is_generated(
                 await run.reached(S.PAUSED)
             elif how == "cancel":
                 assert (await run.receipt()).rung == "transport_closed"
-            else:  # the first answer is cut, and another one begins
+            elif dialect != "responses":  # the first answer is cut, and another one begins
+                # (the server's Responses API refuses any conversation with an answer in it)
                 await server.async_wait_begun(begun + 2)
             await server.async_wait_ended(first)
             await run.cancel()
