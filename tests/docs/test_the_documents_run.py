@@ -53,6 +53,7 @@ def test_every_program_in_the_readme_is_part_of_an_example() -> None:
     [
         ("one_winner.py", "ana: applied · bo: already"),
         ("family.py", "  survey: cancelled"),
+        ("writer.py", "In May the EU lost 2 customers."),
         ("drafts.py", "sent to ana\n('send',) ('draft', 'draft') ('crunch',) []"),
     ],
 )
@@ -83,7 +84,7 @@ def cli_page() -> str:
 def test_the_readme_shows_code_by_line_25_and_stays_short() -> None:
     lines = README.splitlines()
     assert lines.index("```python") < 25
-    assert len(lines) < 160
+    assert len(lines) < 180
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.name)
@@ -94,7 +95,7 @@ def test_an_example_fits_on_a_screen(example: Path) -> None:
 
 def test_every_promise_names_a_test_and_every_promise_test_is_named() -> None:
     promised = set(re.findall(r"`(tests/[a-z_/]+\.py)`", (ROOT / "docs/promises.md").read_text()))
-    folders = ("promises", "storage", "races", "crash", "contracts", "corpus", "tools")
+    folders = ("promises", "storage", "races", "crash", "contracts", "corpus", "tools", "agents")
     there = {
         str(path.relative_to(ROOT))
         for folder in folders
