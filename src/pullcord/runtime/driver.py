@@ -40,6 +40,7 @@ from pullcord.runtime.undoing import Undoing, policy_for
 
 _log: Final = logging.getLogger("pullcord.runtime")
 _S = RunState
+_LOOKS: Final = 20
 
 
 class Driver(Doors):
@@ -60,6 +61,7 @@ class Driver(Doors):
         )
         self._is_over = self._is_leaving = self._is_parking = False
         self.is_gone = asyncio.Event()  # nobody drives the run here any more
+        self._looks = 0  # how often it looked without asking the journal, which may be gone
         self._is_behind = True  # there may be records that it has not seen
         self._rung: Rung = ""
         self._undoing: Undoing | None = None
@@ -150,8 +152,9 @@ class Driver(Doors):
             _log.exception("Run %s could not even be ended.", self.run.id)
 
     async def _look(self) -> None:
-        if self._is_behind:
-            self._is_behind = False
+        self._looks = 0 if self._is_behind else self._looks + 1
+        if self._is_behind or self._looks > _LOOKS:
+            self._is_behind, self._looks = False, 0
             await self._try(self.mine.catch_up)
         self._wake_waiters()
         mine, now = self.mine.lease.epoch, self.run.epoch

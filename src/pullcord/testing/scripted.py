@@ -69,12 +69,21 @@ Script: TypeAlias = Iterable[Answer] | Callable[[list[m.ModelMessage]], Answer]
 class ScriptedModel(Model):
     """A model for tests and examples. Give it a script, or a function of the messages.
 
-    `requests` are the messages of every request it was sent; `began` is set when it has said
-    something of the last one. With a `ManualClock` as `alarms` its delays are in your hand.
+    `requests` are the messages of every request it was sent (unless `keep=False`); `stalled` is
+    set when it has come to a delay. With a `ManualClock` as `alarms` its delays are in your hand.
     """
 
-    def __init__(self, script: Script, *, alarms: Alarms | None = None, name: str = "scripted"):
+    def __init__(
+        self,
+        script: Script,
+        *,
+        alarms: Alarms | None = None,
+        name: str = "scripted",
+        keep: bool = True,
+    ) -> None:
         super().__init__()
+        self._keep = keep
+        self._asked = 0
         self._script = script if callable(script) else list(script)
         self._alarms = alarms or LoopAlarms()
         self._name = name
@@ -114,8 +123,10 @@ class ScriptedModel(Model):
         model_request_parameters: ModelRequestParameters,
         run_context: RunContext[Any] | None = None,
     ) -> AsyncGenerator[StreamedResponse]:
-        self.requests.append(list(messages))
-        number = len(self.requests)
+        self._asked += 1
+        if self._keep:
+            self.requests.append(list(messages))
+        number = self._asked
         yield _Stream(
             model_request_parameters,
             _name=self._name,

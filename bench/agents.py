@@ -1,0 +1,111 @@
+"""What the cord costs a language-model agent: CPU per step against the bare one, its growth with
+the length of the conversation, and how long it takes to take a long one up again."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from pydantic_ai import Agent, ModelMessage
+from pydantic_ai.usage import UsageLimits
+
+import pullcord
+from bench.figures import Figure, p50
+from pullcord import RunState
+from pullcord.agents.pydantic_ai import PydanticAgent
+from pullcord.testing.scripted import Answer, Call, Delay, ScriptedModel
+
+STEPS = 200
+SHORT = 10
+LONG = 1000
+ROUNDS = 3
+FREE = UsageLimits(request_limit=None)
+
+
+async def measure(folder: Path) -> list[Figure]:
+    await _bare(SHORT)
+    await _ours(folder / "warm.db", SHORT)
+    bare = [await _bare(STEPS) for _ in range(ROUNDS)]
+    ours = [await _ours(folder / f"{n}.db", STEPS) for n in range(ROUNDS)]
+    growth_bare = await _bare(LONG) - await _bare(SHORT)
+    growth_ours = await _ours(folder / "long.db", LONG) - await _ours(folder / "short.db", SHORT)
+    return [
+        Figure(
+            "a model and tool step, CPU against bare Pydantic AI",
+            p50(ours) / p50(bare),
+            1.15,
+            "×",
+            f"{ROUNDS} runs of {STEPS} steps; bare {p50(bare) * 1000:.1f} ms a step",
+        ),
+        Figure(
+            f"growth of a step's CPU from {SHORT} to {LONG} steps, against bare",
+            growth_ours / growth_bare,
+            1.1,
+            "×",
+            "one run each",
+        ),
+        Figure(
+            f"taking up a run of {LONG} steps, until its next request",
+            await _taken_up(folder / "up.db"),
+            0.5,
+            "s",
+            "one run, stored messages and all",
+        ),
+    ]
+
+
+async def note(what: str) -> str:
+    """Note something."""
+    return what * 2
+
+
+def _script(steps: int, last: Answer = "done") -> Callable[[list[ModelMessage]], Answer]:
+    made = 0
+
+    def answer(_: list[ModelMessage]) -> Answer:
+        nonlocal made
+        made += 1
+        return [Call("note", {"what": "x" * 100}, chunk=1000)] if made < steps else last
+
+    return answer
+
+
+def _agent(steps: int, last: Answer = "done") -> tuple[ScriptedModel, Agent[Any, Any]]:
+    model = ScriptedModel(_script(steps, last), keep=False)
+    return model, Agent(model, tools=[note], name="noter")
+
+
+async def _bare(steps: int) -> float:
+    _, agent = _agent(steps)
+    began = time.process_time()
+    await agent.run("go", usage_limits=FREE)
+    return (time.process_time() - began) / steps
+
+
+async def _ours(store: Path, steps: int) -> float:
+    _, agent = _agent(steps)
+    body: Any = PydanticAgent(agent, usage_limits=FREE)
+    async with pullcord.open(store, agents={"noter": body}) as runtime:
+        began = time.process_time()
+        await (await runtime.start("noter", "go")).result()
+        return (time.process_time() - began) / steps
+
+
+async def _taken_up(store: Path) -> float:
+    """Stopped in the last answer, given back, and taken up by a new runtime."""
+    model, agent = _agent(LONG, [Delay()])
+    body: Any = PydanticAgent(agent, usage_limits=FREE)
+    habits = pullcord.Habits(shutdown_grace_s=0)
+    async with pullcord.open(store, agents={"noter": body}, habits=habits) as runtime:
+        run = await runtime.start("noter", "go", run_id="r1")
+        await model.stalled.wait()
+        await run.pause(now=True)
+        await run.reached(RunState.PAUSED)
+    model, agent = _agent(1, [Delay()])
+    body = PydanticAgent(agent, usage_limits=FREE)
+    async with pullcord.open(store, agents={"noter": body}, habits=habits) as runtime:
+        run = await runtime.get("r1")
+        began = time.perf_counter()
+        await run.resume()
+        await model.stalled.wait()
+        return time.perf_counter() - began
