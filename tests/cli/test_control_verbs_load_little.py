@@ -33,6 +33,7 @@ MAY_LOAD = {
     "pullcord.journal.chain",
     "pullcord.journal.clock",
     "pullcord.journal.ledger",
+    "pullcord.journal.live",
     "pullcord.journal.process",
     "pullcord.journal.reading",
     "pullcord.journal.schema",

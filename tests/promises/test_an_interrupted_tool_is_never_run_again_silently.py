@@ -40,7 +40,7 @@ from pullcord.testing.crashing import CrashReport, When
 from tests.conftest import FULL
 from tests.crash.tools import AGENTS, BOUND_S, SCENARIOS, Line, somebody_is_alive, told
 
-SAMPLED: Final = 0.06
+SAMPLED: Final = 0.04
 ORPHANS_GONE_S: Final = 2
 R: Final = "r1"
 E = TypeVar("E", bound=Event)

@@ -27,6 +27,7 @@ from pullcord.core.events import (
 from pullcord.core.run import Run, Step
 from pullcord.core.states import TABLE, RunState
 from pullcord.journal import ledger as ledger_module
+from pullcord.journal import live as live_module
 from pullcord.journal.journal import Journal
 from pullcord.journal.ledger import Append, Appended, Change, Ledger
 from pullcord.journal.memory import MemoryStore
@@ -125,7 +126,7 @@ def starts_although_it_was_overtaken(patch: pytest.MonkeyPatch) -> None:
 
 def accepts_text_after_a_cancel(patch: pytest.MonkeyPatch) -> None:
     open_ears = {state: row._replace(text="shown") for state, row in TABLE.items()}
-    patch.setattr(ledger_module, "TABLE", open_ears)
+    patch.setattr(live_module, "TABLE", open_ears)
 
 
 def writes_a_span_in_two_transactions(patch: pytest.MonkeyPatch) -> None:

@@ -26,7 +26,8 @@ from pullcord.journal.reading import START, Cursor, records_of
 from pullcord.journal.store import LiveText
 from pullcord.runtime.agents import Agent, adapted
 from pullcord.runtime.handle import RunHandle
-from pullcord.runtime.runtime import Runtime, new_run_id, open_runtime
+from pullcord.runtime.identity import new_run_id
+from pullcord.runtime.runtime import Runtime, open_runtime
 
 FAILED: Final = 1
 REFUSED: Final = 3

@@ -6,6 +6,7 @@ step in between, does not make another out of it.
 """
 
 import re
+import secrets
 from collections import Counter
 from collections.abc import Sequence
 from hashlib import sha256
@@ -62,3 +63,9 @@ def short_id(readable: str, *parts: object, chars: int = _HASH_CHARS) -> str:
     slug = _NOT_ID.sub("-", readable).strip("-")[:_SLUG_CHARS].strip("-")
     digest = sha256(dump(list(parts))).hexdigest()[:chars]
     return f"{slug}-{digest}" if slug else digest
+
+
+def new_run_id() -> str:
+    """An id that is easy to say and to type, and will not be made twice."""
+    letters = "23456789abcdefghjkmnpqrstuvwxyz"
+    return "".join(secrets.choice(letters) for _ in range(10))

@@ -4,7 +4,6 @@ import asyncio
 import inspect
 import logging
 import os
-import secrets
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import Any, Final, Literal, TypeAlias, get_args
@@ -39,6 +38,7 @@ from pullcord.runtime.context import Context
 from pullcord.runtime.control import ControlThread
 from pullcord.runtime.driver import Driver
 from pullcord.runtime.handle import RunHandle
+from pullcord.runtime.identity import new_run_id
 from pullcord.runtime.processes import Processes
 from pullcord.runtime.site import Habits, Notice
 from pullcord.runtime.tools import Policies, check_policy, policy_of
@@ -460,12 +460,6 @@ def _entering(agent: Agent) -> Any:
         return await agent.enter(Context(driver, deps), load(driver.memory.input))
 
     return enter
-
-
-def new_run_id() -> str:
-    """An id that is easy to say and to type, and will not be made twice."""
-    letters = "23456789abcdefghjkmnpqrstuvwxyz"
-    return "".join(secrets.choice(letters) for _ in range(10))
 
 
 def open_runtime(
