@@ -105,7 +105,12 @@ def _aside(asked: Any) -> int:
     async def ask(runtime: Runtime) -> RunHandle:
         return await runtime.fork(asked.run, aside=asked.question, by=whoami(asked.by))
 
-    return _next(asked, born, ask)
+    status = _next(asked, born, ask)
+    with desk(asked) as here:
+        _, run = here.run(asked.run)
+    if run.state is RunState.PAUSED and not asked.json:
+        print(f"{run.id} is paused as before. Go on with it: pullcord resume {run.id}")
+    return status
 
 
 def _continue(asked: Any) -> int:
@@ -214,6 +219,7 @@ async def _follow(asked: Any, run: RunHandle, after: Cursor) -> int:
             if asked.json or is_text:
                 telling.tell(cursor, item)
             else:
+                telling.end_line()
                 with redirect_stdout(sys.stderr):
                     telling.tell(cursor, item)
             _point_out(asked, run.id, item)

@@ -256,6 +256,7 @@ class Telling:
         self._as_json = as_json
         self._live: dict[str, int] = {}  # how much of each part was told as it came
         self._is_midline = False
+        self._part = ""  # whose text was told last
         self.last_words = ""  # the last thing that was said whole
 
     def tell(self, cursor: Cursor, item: Record | LiveText) -> None:
@@ -267,28 +268,40 @@ class Telling:
                 shown |= {"part": item.part, "offset": item.offset, "text": item.text}
             return print(json.dumps(shown), flush=True)
         if isinstance(item, LiveText):
+            self._turn_to(item.part)
             self._live[item.part] = item.offset + len(item.text)
             self._is_midline = not item.text.endswith("\n")
             print(_spoken(item.part, item.text), end="", flush=True)
         elif isinstance(item.event, TextEnded):
             self._text_ended(item.event)
         else:
-            self._end_line()
+            self.end_line()
             print(_told(item), flush=True)
         return None
 
     def _text_ended(self, event: TextEnded) -> None:
         if event.complete and not event.step:
             self.last_words = event.text
+        is_said = self._live.get(event.part) == len(event.text)
+        if is_said and event.complete and event.part != self._part:
+            return  # somebody else is speaking by now
+        self._turn_to(event.part)
         if rest := event.text[self._live.get(event.part, 0) :]:
             print(_spoken(event.part, rest), end="")
             self._is_midline = not rest.endswith("\n")
         if not event.complete:
             print(coloured(" ■ cut here", "2"), end="")
             self._is_midline = True
-        self._end_line()
+        self.end_line()
 
-    def _end_line(self) -> None:
+    def _turn_to(self, part: str) -> None:
+        """Two that speak do not speak in one line."""
+        if part != self._part:
+            self.end_line()
+            self._part = part
+
+    def end_line(self) -> None:
+        """Something else comes next, here or elsewhere."""
         if self._is_midline:
             print(flush=True)
         self._is_midline = False

@@ -182,7 +182,8 @@ def receipt_lines(made: Receipt) -> Iterator[str]:
         yield f"  {'lives on':<15}{child} (detached)"
     yield f"  {'time':<15}{times(made.times)}"
     if made.cost.usd_micros or made.cost.unknown_calls:
-        unknown = f" and {made.cost.unknown_calls} calls of unknown price"
+        calls = "call" if made.cost.unknown_calls == 1 else "calls"
+        unknown = f" and {made.cost.unknown_calls} {calls} of unknown price"
         spent = f"${made.cost.usd_micros / 1e6:.2f}"
         yield f"  {'cost':<15}{spent}{unknown if made.cost.unknown_calls else ''}"
     if made.effect_at_ms:

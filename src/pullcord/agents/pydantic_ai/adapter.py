@@ -36,7 +36,8 @@ _log: Final = logging.getLogger("pullcord.agents")
 _CUT = "[Your answer above was cut off here: the user has something to say.]"
 _ASIDE = (
     "[This is a side question about the work above, which is paused and goes on afterwards. "
-    "Answer it from what is known so far; nothing is done for it.]"
+    "Answer it from what is known so far; nothing is done for it. End by saying in one sentence "
+    "where that work goes on.]"
 )
 
 

@@ -1,0 +1,37 @@
+"""A `pydantic_ai.Agent` is run, asked and gone on with like any other agent."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.terminal import Terminal
+
+TALKER = f"{Path(__file__).parent / 'talker.py'}:talker"
+
+
+@pytest.fixture
+def pullcord(tmp_path: Path) -> Terminal:
+    return Terminal(tmp_path)
+
+
+def test_its_prompt_is_the_input_and_what_it_says_is_said_once(pullcord: Terminal) -> None:
+    said = pullcord("run", TALKER, "Write about May", "--run-id", "r1")
+    assert said.status == 0
+    assert said.out.splitlines() == ["well", "I have read 1."]
+    assert "◆ asking scripted" in said.err
+    assert "10 tokens read" in said.err
+    receipt = pullcord("receipt", "r1").out
+    assert "done           nothing" in receipt
+    assert "1 call of unknown price" in receipt
+
+
+def test_it_goes_on_with_its_thread_and_is_asked_aside(pullcord: Terminal) -> None:
+    pullcord("run", TALKER, "Write about May", "--run-id", "r1")
+    assert pullcord("continue", "r1", "and June").out.splitlines()[-1] == "I have read 3."
+    assert pullcord("aside", "r1", "why May?").out.splitlines()[-1] == "I have read 3."
+
+
+def test_another_model_can_be_named(pullcord: Terminal) -> None:
+    said = pullcord("run", TALKER, "Write", "--model", "test", "--run-id", "r1")
+    assert (said.status, said.out.splitlines()) == (0, ["success (no tool calls)"])
+    assert "◆ asking test" in said.err
