@@ -43,7 +43,7 @@ from pullcord.testing.crashing import CrashReport, Scenario, When
 from tests.conftest import FULL
 from tests.crash.runs import BOUND_S, CHUNKS, DEPLOYED, SCENARIOS, World, agents
 
-SAMPLED: Final = 0.15
+SAMPLED: Final = 0.08
 CONTROLS: Final = {
     "start": Created,
     "pause": PauseRequested,

@@ -36,7 +36,7 @@ from pullcord.testing.crashing import CrashReport, Scenario, When
 from tests.conftest import FULL
 from tests.promises.approvals import BOUND_S, SCENARIOS, Bank, agents, shown_on
 
-SAMPLED: Final = 0.08
+SAMPLED: Final = 0.05
 VERSIONS: Final = {"1": "the same program", "2": "other arguments", "3": "another policy"}
 
 

@@ -33,7 +33,7 @@ from tests.promises.undo_plants import PLANTED, Plant
 from tests.runs.undo_tools import read
 
 LIVES: Final = "tests.promises.undo_lives"
-SAMPLED: Final = 0.25
+SAMPLED: Final = 0.12
 Line = tuple[str, str]  # the name in the book, and the key of the call
 
 

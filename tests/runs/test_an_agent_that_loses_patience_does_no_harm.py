@@ -14,7 +14,7 @@ from tests.conftest import FULL
 from tests.runs.approving import office
 from tests.runs.stage import S, World
 
-TURNS: Final = range(0, 600, 1) if FULL else range(0, 160, 4)
+TURNS: Final = range(0, 600, 1) if FULL else range(0, 160, 8)
 
 
 @pullcord.tool

@@ -24,9 +24,9 @@ from tests.tools.zoo import ENDING, LIVING, Beast
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 every_beast = pytest.mark.parametrize("name", beasts())
-some_beasts = pytest.mark.parametrize("name", list(beasts())[:: 1 if FULL else 3])
-other_beasts = pytest.mark.parametrize("name", list(beasts())[1 :: 1 if FULL else 3])
-ROUNDS: Final = 50 if FULL else 4
+some_beasts = pytest.mark.parametrize("name", list(beasts())[:: 1 if FULL else 5])
+other_beasts = pytest.mark.parametrize("name", list(beasts())[1 :: 1 if FULL else 5])
+ROUNDS: Final = 50 if FULL else 2
 
 
 @every_beast
