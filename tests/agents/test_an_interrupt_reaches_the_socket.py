@@ -72,6 +72,8 @@ async def pull(run: RunHandle, control: str) -> None:
 # --- the campaign ---
 
 
+# What the providers' clients leave to the garbage collector is not ours.
+@pytest.mark.filterwarnings("default::pytest.PytestUnraisableExceptionWarning")
 async def test_interrupts_at_any_moment_are_neither_lost_nor_late(complaints: list[str]) -> None:
     """A thousand of them in full: each takes effect, and each request under way is cut."""
     chance = random.Random(fresh_seed())
