@@ -34,11 +34,9 @@ from pullcord.runtime.flight import Flight, Manner
 from pullcord.runtime.identity import Identity
 from pullcord.runtime.memory import Memory, Past
 from pullcord.runtime.sockets import Sockets
-from pullcord.runtime.steps import Permit, Wish, begin
-from pullcord.runtime.tools import Retry
+from pullcord.runtime.steps import Intent, Permit, begin
 
 _PIECE_CHARS: Final = 4096
-_ONCE: Final = Retry(attempts=1)
 Kind = Literal["text", "thinking"]
 
 
@@ -109,8 +107,8 @@ async def ask_model(driver: Driver, request: Request) -> Json:
     failures = 0
     shown = shown_before(driver.memory, request.number)
     while True:
-        wish = _wish(driver, request, step, shown)
-        flight = await begin(driver, wish, Permit(request.args))
+        intent = _intent(driver, request, step, shown)
+        flight = await begin(driver, intent, Permit(request.args))
         answer = Answer(driver, flight, request, shown)
         try:
             outcome = await driver.fly(flight, answer.carry_out)
@@ -142,13 +140,7 @@ def is_told(run: Run) -> bool:
     return any(told.status == "queued" for told in run.instructions.values())
 
 
-def _wish(driver: Driver, request: Request, step: str, shown: str) -> Wish:
-    async def never() -> Permit:
-        raise NotImplementedError
-
-    async def work(_flight: Flight, _permit: Permit) -> Any:
-        raise NotImplementedError
-
+def _intent(driver: Driver, request: Request, step: str, shown: str) -> Intent:
     def unless_told(run: Run) -> list[Event]:
         """Decided with the intent itself: no request begins without what was said before it."""
         settled = request.settles(run)
@@ -166,13 +158,10 @@ def _wish(driver: Driver, request: Request, step: str, shown: str) -> Wish:
         on_redirect="cancel",
     )
     digest = str(request.number)
-    return Wish(
+    return Intent(
         identity=Identity(step, "model", "", digest, request.number),
-        work=work,
-        permit=never,
         with_it=unless_told,
         manner=manner,
-        retry=_ONCE,
         model=request.model,
     )
 

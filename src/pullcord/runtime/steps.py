@@ -42,24 +42,29 @@ class Probed(msgspec.Struct, frozen=True):
     result: Json
 
 
-class Wish(msgspec.Struct, frozen=True, kw_only=True):
+class Intent(msgspec.Struct, frozen=True, kw_only=True):
+    """What is recorded before a step may begin. `with_it`: what is recorded together with it."""
+
+    identity: Identity
+    manner: Manner
+    with_it: Callable[[Run], list[Event]] | None = None
+    undoable: bool = False
+    tool: str = ""
+    where: str = ""
+    model: str = ""
+
+
+class Wish(Intent, frozen=True, kw_only=True):
     """A step as the agent asks for it.
 
     `work` carries one attempt out; `permit` says, right before the first, with which arguments it
     may begin, or raises; `probe` says whether an attempt that was cut off has happened.
     """
 
-    identity: Identity
     work: Callable[[Flight, Permit], Awaitable[Any]]
     permit: Callable[[], Awaitable[Permit]]
-    with_it: Callable[[Run], list[Event]] | None = None  # recorded together with the intent
-    manner: Manner
     retry: Retry
     probe: Callable[[Json], Awaitable[Probed | None]] | None = None
-    undoable: bool = False
-    tool: str = ""
-    where: str = ""
-    model: str = ""
 
 
 def plain_step(
@@ -231,7 +236,7 @@ async def _after_a_cut(
     raise Interrupted(f"step {name!r} was interrupted")
 
 
-async def begin(driver: Driver, wish: Wish, permit: Permit) -> Flight:
+async def begin(driver: Driver, wish: Intent, permit: Permit) -> Flight:
     """Record the intent, when the gate lets it: only then may anything happen."""
     who = wish.identity
 
