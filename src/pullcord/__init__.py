@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from pullcord.runtime.agents import Agent
     from pullcord.runtime.context import Context, PlanStep
     from pullcord.runtime.handle import RunHandle
+    from pullcord.runtime.opening import open_runtime as open
     from pullcord.runtime.runtime import Runtime
-    from pullcord.runtime.runtime import open_runtime as open
     from pullcord.runtime.shell import shell
     from pullcord.runtime.site import Habits
     from pullcord.runtime.tools import Retry, always, tool
@@ -55,7 +55,7 @@ _HOME = {
     "StepError": "errors",
     "ToolContext": "core.calls",
     "always": "runtime.tools",
-    "open": "runtime.runtime",
+    "open": "runtime.opening",
     "shell": "runtime.shell",
     "tool": "runtime.tools",
 }

@@ -11,8 +11,11 @@ PullcordError
 ├── NotReached             the run ended, and never came to the state waited for
 ├── RunFailed              the agent raised: its result cannot be had
 ├── RunCancelled           the run was cancelled: its result cannot be had
+├── RunStopped             a limit ended the run before it had a result
+├── BudgetBusy             what is left of a shared budget is set aside for calls under way
 ├── StepError              a step raised; the same again whenever the agent is entered anew
 │   └── NotDone            a tool call was denied, not started, or stopped
+│       └── OutOfLimits    it was not started because a limit of the run is reached
 └── JournalError
     ├── Conflict           another writer moved the run first: read it again, decide again
     ├── Fenced             this owner has lost the run: abandon it, write nothing more
@@ -27,7 +30,7 @@ A control that comes too late or is not allowed is not an error: it is an `Ack` 
 `Interrupted` is not an error either: it unwinds an agent, and no `except Exception` may stop it.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Literal
 
 
@@ -144,6 +147,17 @@ class RunCancelled(PullcordError):
         )
 
 
+class RunStopped(PullcordError):
+    """A limit ended the run before it had a result. What it had finished is kept."""
+
+    def __init__(self, run_id: str, *, leaves: Sequence[str]) -> None:
+        self.run_id, self.leaves = run_id, tuple(leaves)
+        super().__init__(
+            f"Run {run_id} was stopped by its limits: {', '.join(leaves)}. What it had finished is "
+            f"kept. Go on from there with more: pullcord fork {run_id} --limit ..."
+        )
+
+
 class StepError(PullcordError):
     """A step raised. The first time `__cause__` is what it raised; later only the words remain."""
 
@@ -170,6 +184,15 @@ class NotDone(StepError):
         super().__init__(step, error=f"{outcome.replace('_', ' ')}: {why}")
 
 
+class OutOfLimits(NotDone):
+    """A limit of the run is reached. Nothing more begins: return what there is."""
+
+    def __init__(self, step: str, *, leaves: Sequence[str]) -> None:
+        self.leaves = tuple(leaves)
+        why = f"a limit of the run is reached: {', '.join(leaves)}"
+        super().__init__(step, outcome="not_started", why=why)
+
+
 class JournalError(PullcordError):
     """The journal could not do what was asked. The message says what is true now."""
 
@@ -194,6 +217,17 @@ class Fenced(JournalError):
         super().__init__(
             f"Cannot write to run {run_id} with {held}: {why} (the run is at epoch "
             f"{current_epoch}). Nothing was written. Abandon the run; whoever owns it goes on."
+        )
+
+
+class BudgetBusy(PullcordError):
+    """What is left of a shared budget is set aside for calls that are under way. Try again."""
+
+    def __init__(self, run_id: str) -> None:
+        self.run_id = run_id
+        super().__init__(
+            f"Run {run_id} has to wait: what is left of its budget is set aside for calls that are "
+            "under way. Nothing was changed. It goes on when they have ended."
         )
 
 

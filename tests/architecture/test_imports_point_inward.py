@@ -16,6 +16,8 @@ MAY_IMPORT = {
     "agents": {"core", "errors", "journal", "runtime", "agents"},
     "cli": {"core", "errors", "journal", "warden", "runtime", "cli"},
     "__main__": {"cli"},
+    "limits": {"core"},
+    "guard": {"core"},
     "testing": {"core", "errors", "journal", "runtime", "testing"},
 }
 ROOT = Path(pullcord.__file__).parent

@@ -20,8 +20,10 @@ def test_every_state_can_be_reached_and_every_living_state_can_end() -> None:
         assert reachable_from(state) & TERMINAL
 
 
-def test_the_ends_are_the_three_ends() -> None:
-    assert {RunState.CANCELLED, RunState.COMPLETED, RunState.FAILED} == TERMINAL
+def test_the_ends_are_the_four_ends() -> None:
+    assert {
+        RunState.CANCELLED, RunState.COMPLETED, RunState.FAILED, RunState.STOPPED
+    } == TERMINAL  # fmt: skip
 
 
 def test_every_living_state_offers_cancel_and_ended_ones_only_what_outlives_them() -> None:
@@ -47,14 +49,20 @@ def test_once_cancelling_nothing_starts_and_the_only_way_on_is_cancelled() -> No
 
 
 def test_steps_start_only_while_running() -> None:
-    for event in ("step_started", "asked", "child_born"):
+    for event in ("asked", "child_born"):
         assert [state for state, row in TABLE.items() if event in row.on] == [RunState.RUNNING]
+    starts = [state for state, row in TABLE.items() if "step_started" in row.on]
+    assert starts == [RunState.RUNNING, RunState.STOPPING]  # there only one last request (`admit`)
 
 
 def test_what_needs_no_owner_has_nothing_to_drive() -> None:
     assert {
-        RunState.QUEUED, RunState.RUNNING, RunState.PAUSING, RunState.CANCELLING
-    } == NEEDS_OWNER  # fmt: skip
+        RunState.QUEUED,
+        RunState.RUNNING,
+        RunState.PAUSING,
+        RunState.STOPPING,
+        RunState.CANCELLING,
+    } == NEEDS_OWNER
 
 
 def test_every_state_says_what_it_means() -> None:

@@ -64,7 +64,7 @@ async def test_a_record_of_a_newer_build_keeps_this_build_away(path: Path) -> No
     payload = b'{"type":"teleported"}'
     async with Journal.open(path) as journal:
         head = await journal.head("r1")
-    digest = link(head.hash, "r1", 7, head.updated_at_ms, 1, sha256(payload).digest())
+    digest = link(head.hash, "r1", 7, head.updated_at_ms, 1, sha256(payload).digest(), None)
     edit(
         path,
         "INSERT INTO records (run, seq, at_ms, epoch, payload, hash) VALUES "

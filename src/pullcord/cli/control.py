@@ -1,5 +1,5 @@
-"""pause, resume, redirect, cancel, answer, approve, deny, settle: decided in the store, by any
-process at all."""
+"""pause, resume, redirect, cancel, answer, approve, deny, settle, raise, signal: decided in the
+store, by any process at all."""
 
 import os
 import sys
@@ -17,12 +17,15 @@ from pullcord.core.commands import (
     Command,
     Deny,
     Pause,
+    Raise,
     Redirect,
     Resume,
     Settle,
+    Signal,
 )
 from pullcord.core.decide import Ack
 from pullcord.core.events import Created, ItemRewritten
+from pullcord.core.limits import parsed
 from pullcord.core.states import NEEDS_OWNER, TERMINAL, RunState
 from pullcord.core.values import NULL, dump
 from pullcord.errors import InvalidInput
@@ -94,6 +97,10 @@ def _command(asked: Any) -> Command:
             return Deny(**who, question=asked.question)
         case "settle":
             return Settle(**who, item=asked.item)
+        case "raise":
+            return Raise(**who, caps=parsed(asked.caps))
+        case "signal":
+            return Signal(**who, name=asked.name)
         case _:
             return Cancel(
                 **who,
@@ -177,6 +184,11 @@ def _say(asked: Any, here: Desk, ack: Ack, *, drive_here: bool) -> None:
             print(f"No process drives it. Drive it here: pullcord resume {asked.run}")
     elif asked.verb == "settle":
         print(f"Settled {asked.item} of {asked.run}.")
+    elif asked.verb == "raise":
+        goes_on = ", which goes on" if ack.state in ("queued", "running") else ""
+        print(f"Raised the limits of {asked.run}{goes_on}.")
+    elif asked.verb == "signal":
+        print(f"Told {asked.run}: {line(asked.name)}.")
     return None
 
 

@@ -15,9 +15,17 @@ from pullcord.cli.control import to_json, value_of
 from pullcord.cli.look import Telling
 from pullcord.cli.parser import store_path
 from pullcord.cli.store import desk, whoami
-from pullcord.cli.words import plain, receipt_lines, state
+from pullcord.cli.words import plain, receipt_lines, state, why
 from pullcord.core.commands import Undo
-from pullcord.core.events import Created, Paused, QuestionAsked, Record, TextEnded
+from pullcord.core.events import (
+    Created,
+    Paused,
+    PauseRequested,
+    QuestionAsked,
+    Record,
+    TextEnded,
+)
+from pullcord.core.limits import caps_as_condition, parsed
 from pullcord.core.receipts import Receipt
 from pullcord.core.states import TERMINAL, RunState
 from pullcord.core.values import check_id
@@ -27,7 +35,8 @@ from pullcord.journal.store import LiveText
 from pullcord.runtime.agents import Agent, adapted
 from pullcord.runtime.handle import RunHandle
 from pullcord.runtime.identity import new_run_id
-from pullcord.runtime.runtime import Runtime, open_runtime
+from pullcord.runtime.opening import open_runtime
+from pullcord.runtime.runtime import Runtime
 
 FAILED: Final = 1
 REFUSED: Final = 3
@@ -83,6 +92,8 @@ def _run(asked: Any) -> int:
             by=whoami(asked.by),
             target=target,
             model=asked.model,
+            limits=caps_as_condition(parsed(asked.limit)),
+            on_exhausted=asked.on_exhausted,
         )
 
     return asyncio.run(_drive(asked, agents, run_id, start))
@@ -93,7 +104,12 @@ def _fork(asked: Any) -> int:
 
     async def fork(runtime: Runtime) -> RunHandle:
         return await runtime.fork(
-            asked.run, at=asked.at, instruction=asked.instruction, by=whoami(asked.by)
+            asked.run,
+            at=asked.at,
+            instruction=asked.instruction,
+            by=whoami(asked.by),
+            limits=caps_as_condition(parsed(asked.limit)),
+            on_exhausted=asked.on_exhausted,
         )
 
     return _next(asked, born, fork)
@@ -236,6 +252,8 @@ def _point_out(asked: Any, run_id: str, item: Record | LiveText) -> None:
             print(f"      pullcord approve {run_id} {question}", file=sys.stderr)
         case QuestionAsked(kind="question" | "doubt", question=question):
             print(f"      pullcord answer {run_id} {question} VALUE", file=sys.stderr)
+        case PauseRequested(limits=limits) if limits:
+            print(f"      pullcord raise {run_id} CAP=VALUE", file=sys.stderr)
         case Paused():
             print(f"      pullcord resume {run_id}", file=sys.stderr)
         case _:
@@ -248,12 +266,14 @@ async def _ended(asked: Any, run: RunHandle, said: str) -> int:
     for child, known in ended.children.items():
         if known.detached and not asked.json:
             print(f"{child} is on its own. Go on with it: pullcord resume {child}", file=sys.stderr)
+    if ended.state is RunState.STOPPED and not asked.json:
+        print(f"{state(ended.state)}{why(ended)}", file=sys.stderr)
     if ended.state is RunState.COMPLETED:
         result = await run.result()
         if not asked.json and result is not None and result != said:
             print(plain(result) if isinstance(result, str) else json.dumps(result))
         return 0
-    if not asked.json:
+    if not asked.json and ended.state is not RunState.STOPPED:
         print(state(ended.state), file=sys.stderr)
     return REFUSED if ended.state is RunState.CANCELLED else FAILED
 

@@ -44,7 +44,7 @@ def carry_out(asked: Any) -> int:
 
 
 def _approvals(asked: Any, here: Desk, only: str | None) -> int:
-    now = here.clock.wall_ms()
+    now = here.now_ms()
     cards = [
         card
         for run in _runs(here, LIVING, only)

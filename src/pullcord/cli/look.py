@@ -3,7 +3,7 @@
 import json
 import sys
 import time
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -25,6 +25,7 @@ from pullcord.cli.words import (
     times,
     why,
 )
+from pullcord.core.conditions import leaves
 from pullcord.core.events import (
     TAGS,
     Answered,
@@ -44,11 +45,13 @@ from pullcord.core.events import (
     StepInterrupted,
     StepStarted,
     StepUndone,
+    Stopped,
     TextEnded,
     UndoFailed,
     UndoStarted,
     encode_event,
 )
+from pullcord.core.limits import CAPS, progress
 from pullcord.core.run import Run, Times
 from pullcord.core.states import LIVING, NEEDS_OWNER, TABLE, TERMINAL, RunState
 from pullcord.core.values import load as value_of
@@ -57,6 +60,12 @@ from pullcord.errors import InvalidInput
 from pullcord.journal.reading import START, Cursor, existing, records_of, stream
 from pullcord.journal.snapshots import load
 from pullcord.journal.store import Head, LiveText, View
+
+_THEN: Final = {
+    "stop": "it stops",
+    "wrap_up": "it gives a last answer and stops",
+    "pause_and_ask": "it pauses and asks",
+}
 
 
 def carry_out(asked: Any) -> int:
@@ -82,7 +91,7 @@ def _ps(asked: Any, here: Desk) -> int:
         return [(head, load(view, head)) for head in heads]
 
     found = here.read(look)
-    now = here.clock.wall_ms()
+    now = here.now_ms()
     if asked.json:
         rows = [_as_row(here, head, run, now) for head, run in found]
         print(json.dumps(rows))
@@ -118,7 +127,7 @@ def _as_row(here: Desk, head: Head, run: Run, now_ms: int) -> dict[str, Any]:
 
 def _times(here: Desk, head: Head, run: Run, now_ms: int) -> Times:
     """Where the time went. The clock of a run whose process died stopped with its last record."""
-    return run.times_at(now_ms if _is_cared_for(here, head) else run.at_ms)
+    return run.times_at(now_ms if _is_cared_for(here, head) else run.steady_ms)
 
 
 def _is_cared_for(here: Desk, head: Head) -> bool:
@@ -128,11 +137,16 @@ def _is_cared_for(here: Desk, head: Head) -> bool:
 def _show(asked: Any, here: Desk) -> int:
     head, run = here.run(asked.run)
     records = here.read(lambda view: records_of(view, asked.run))
-    now = here.clock.wall_ms()
+    now = here.now_ms()
     if asked.json:
         is_hidden = run.cancel is not None and run.cancel.quarantine
         shown = _as_row(here, head, run, now) | {"says": TABLE[run.state].says}
-        if not is_hidden and isinstance(records[run.state_seq - 1].event, Completed):
+        if run.limits:
+            shown |= {
+                "used": msgspec.to_builtins(here.used(run.id)),
+                "limits": str(run.limits.condition),
+            }
+        if not is_hidden and isinstance(records[run.state_seq - 1].event, Completed | Stopped):
             shown["result"] = _as_json(records[run.state_seq - 1])["event"].get("result")
         if not is_hidden:
             shown["run_state"] = msgspec.to_builtins(run, str_keys=True)
@@ -141,6 +155,8 @@ def _show(asked: Any, here: Desk) -> int:
         sys.stdout.write(to_json(shown))
         return 0
     print(f"{state(run.state)}{why(run)}   {run.id} · {run.agent} · thread {run.thread}")
+    if run.limits and (used := progress(run.limits.condition, here.used(run.id))):
+        print(f"{' · '.join(used)}, then {_THEN[run.limits.then]}.")
     if run.pause and run.pause.frozen:
         frozen = ", ".join(run.pause.frozen)
         print(f"Frozen, and kept only as long as its process lives: {line(frozen)}")
@@ -150,7 +166,7 @@ def _show(asked: Any, here: Desk) -> int:
     if run.cancel and run.cancel.quarantine:
         print("It is quarantined: what it said and found is kept as evidence, and not shown.")
         return 0
-    if isinstance(end := records[run.state_seq - 1].event, Completed):
+    if isinstance(end := records[run.state_seq - 1].event, Completed | Stopped):
         _section("result", [f"  {plain(json.dumps(value_of(end.result), ensure_ascii=False))}"])
     _section("plan", list(plan_lines(run)))
     _section("steps", list(step_lines(run)))
@@ -167,8 +183,17 @@ def _show(asked: Any, here: Desk) -> int:
     if asked.records:
         _section("journal", [f"  {_told(_visible(run, record))}" for record in records])
     is_alone = not _is_cared_for(here, head)
+    if run.pause and run.pause.limits and not run.ended:
+        _section("raise a limit", [f"  pullcord raise {run.id} {cap}=..." for cap in caps_of(run)])
     _section("now", [f"  {command}" for command in offers(run, is_alone=is_alone)])
     return 0
+
+
+def caps_of(run: Run) -> list[str]:
+    """The caps that have stopped it, by the names by which they are raised."""
+    mine = list(leaves(run.limits.condition)) if run.limits else []
+    hit = run.pause.limits if run.pause else ()
+    return [n for n, kind in CAPS.items() if any(type(c) is kind and str(c) in hit for c in mine)]
 
 
 def nobody(run: Run, records: list[Record]) -> str:
@@ -372,6 +397,8 @@ def _words(event: Any) -> str:
             return f"? {line(event.text, 200)} [{event.question}]"
         case Redirected():
             return f"↪ {plain(event.by)}: “{line(event.instruction)}”"
+        case Stopped():
+            return f"⊘ stopped by its limits: {', '.join(event.leaves)}"
         case Completed():
             return f"✓ completed {line(json.dumps(value_of(event.result)), 60)}"
         case TextEnded():

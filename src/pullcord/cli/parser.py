@@ -137,6 +137,19 @@ VERBS: Final[dict[str, Verb]] = {
         "Possible also after the run has ended.",
         ("pullcord settle 7f3a charge-1f2e",),
     ),
+    "raise": Verb(
+        "control",
+        "Let RUN use more: other caps instead of those it has.",
+        "A run that was paused because it had reached one of them goes on. CAP=VALUE: steps,\n"
+        "tool_calls, tokens, usd, working_s, as far as its limits have them.",
+        ("pullcord raise 7f3a steps=80", "pullcord raise 7f3a usd=5 steps=200"),
+    ),
+    "signal": Verb(
+        "control",
+        "Tell RUN that what one of its limits waits for has happened: External(NAME).",
+        "From then on that condition is true. A run whose limits do not have it refuses.",
+        ("pullcord signal 7f3a enough",),
+    ),
     "receipt": Verb(
         "look",
         "Show what RUN has left behind: done, in doubt, not attempted, partial text, cost.",
@@ -214,6 +227,7 @@ def _describe(parser: argparse.ArgumentParser, name: str) -> None:
         add("--thread", help="the conversation it belongs to")
         add("--run-id", help="its id; made up if not given")
         add("--model", default="", help="the model to use instead of the agent's own")
+        _add_limits(parser)
     elif name == "ps":
         add("--all", action="store_true", help="also those that have ended")
         add("--limit", type=int, default=50)
@@ -242,6 +256,11 @@ def _describe(parser: argparse.ArgumentParser, name: str) -> None:
     if name == "fork":
         add("--at", type=int, help="the last record that counts")
         add("--instruction", help="something new to know")
+        _add_limits(parser)
+    if name == "raise":
+        add("caps", metavar="CAP=VALUE", nargs="+")
+    if name == "signal":
+        add("name", metavar="NAME")
     if name == "aside":
         add("question", metavar="QUESTION")
     if name == "continue":
@@ -266,6 +285,23 @@ def _describe(parser: argparse.ArgumentParser, name: str) -> None:
     else:
         add("--store", default=None, help="the store (default: $PULLCORD_STORE or pullcord.db)")
         add("--json", action="store_true", help="print JSON")
+
+
+def _add_limits(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add(
+        "--limit",
+        action="append",
+        default=[],
+        metavar="CAP=VALUE",
+        help="stop at this: steps, tool_calls, tokens, usd, working_s; may be given again",
+    )
+    add(
+        "--on-exhausted",
+        choices=("stop", "wrap_up", "pause_and_ask"),
+        default=None,
+        help="what happens then (default: pause_and_ask)",
+    )
 
 
 def store_path(given: str | None) -> str:

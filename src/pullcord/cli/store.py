@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from pullcord.cli.parser import store_path
 from pullcord.core.commands import Command, check_command
+from pullcord.core.conditions import Used
 from pullcord.core.decide import Ack
 from pullcord.core.events import TextEnded
 from pullcord.core.fold import replay
@@ -17,11 +18,14 @@ from pullcord.core.run import Run
 from pullcord.core.values import check_id
 from pullcord.errors import InvalidInput
 from pullcord.journal.clock import SystemClock
-from pullcord.journal.ledger import Ledger, is_held
+from pullcord.journal.leases import is_held
+from pullcord.journal.ledger import Ledger
+from pullcord.journal.limiting import used_of
 from pullcord.journal.process import is_gone
 from pullcord.journal.reading import existing, records_of
 from pullcord.journal.snapshots import load
 from pullcord.journal.sqlite import SqliteStore
+from pullcord.journal.steady import steady_now
 from pullcord.journal.store import Head, Transaction, View
 
 T = TypeVar("T")
@@ -44,6 +48,14 @@ class Desk:
 
     def read(self, look: Callable[[View], T]) -> T:
         return self.store.read(look)
+
+    def now_ms(self) -> int:
+        """What the clock shows by which time is counted. It never jumps."""
+        return self.read(lambda view: steady_now(view, self.clock))
+
+    def used(self, run_id: str) -> Used:
+        """What the run, and everybody who works for it, has used up."""
+        return self.read(lambda view: used_of(view, run_id, steady_now(view, self.clock)))
 
     def run(self, run_id: str) -> tuple[Head, Run]:
         def look(view: View) -> tuple[Head, Run]:

@@ -16,7 +16,7 @@ from pullcord.core.values import load
 from pullcord.journal.store import LiveText
 from pullcord.runtime.context import Context
 from pullcord.runtime.handle import RunHandle
-from pullcord.runtime.runtime import open_runtime
+from pullcord.runtime.opening import open_runtime
 
 PLAN = ("Fetch customer list", "Join MRR table", "Score churn risk", "Write memo")
 MEMO = (
@@ -92,7 +92,7 @@ class _Tour:
         self._say(f"\n{coloured(f'ana presses {button}', '1')} → {ack.verdict}, record {ack.seq}")
 
     async def _bar(self, run: Run) -> None:
-        spent = clock(run.times_at(run.at_ms).working_ms)
+        spent = clock(run.times_at(run.steady_ms).working_ms)
         self._say(f"{state(run.state)}{why(run)}   {spent}")
         self._say(f"  {TABLE[run.state].says}")
         self._say("\n".join(plan_lines(run)))

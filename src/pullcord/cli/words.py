@@ -20,6 +20,8 @@ SIGN: Final = {
     RunState.WAITING: "?",
     RunState.CANCELLING: "◌",
     RunState.CANCELLED: "■",
+    RunState.STOPPING: "◍",
+    RunState.STOPPED: "⊘",
     RunState.COMPLETED: "✓",
     RunState.FAILED: "✕",
 }
@@ -28,6 +30,8 @@ _COLOUR: Final = {
     RunState.PAUSING: "33",
     RunState.PAUSED: "33",
     RunState.WAITING: "35",
+    RunState.STOPPING: "33",
+    RunState.STOPPED: "33",
     RunState.FAILED: "31",
     RunState.COMPLETED: "32",
 }
@@ -96,6 +100,8 @@ def times(spent: Times) -> str:
 def why(run: Run) -> str:
     """Who stopped it and why, if somebody did."""
     stop = run.cancel or run.pause
+    if run.reached and not run.cancel:
+        return f" by its limits · {line(run.reached.says)}"
     if stop is None:
         return f" · {line(run.error, 1000)}" if run.error else ""
     return f" by {plain(stop.by)}" + (f" · “{line(stop.reason)}”" if stop.reason else "")
@@ -180,6 +186,8 @@ def receipt_lines(made: Receipt) -> Iterator[str]:
         yield f"  {'look at':<15}{line(text, 300)}"
     for child in made.detached:
         yield f"  {'lives on':<15}{child} (detached)"
+    if made.used:
+        yield f"  {'limits':<15}{' · '.join(made.used)}"
     yield f"  {'time':<15}{times(made.times)}"
     if made.cost.usd_micros or made.cost.unknown_calls:
         calls = "call" if made.cost.unknown_calls == 1 else "calls"

@@ -15,9 +15,9 @@ from pullcord.core.events import (
     StepStarted,
     UndoStarted,
 )
-from pullcord.core.fold import can_block
+from pullcord.core.fold import can_block, may_wrap_up
 from pullcord.core.run import Run, Step
-from pullcord.core.states import TABLE
+from pullcord.core.states import TABLE, RunState
 from pullcord.core.undo import to_undo
 
 
@@ -33,7 +33,8 @@ def admit(run: Run, event: Event) -> tuple[Event, ...]:
         case StepStarted(step=step):
             before = run.steps.get(step)
             free = before is None or before.status not in ("started", "finished")
-            return (event,) if allowed and free else ()
+            may = run.state is not RunState.STOPPING or may_wrap_up(run, event)
+            return (event,) if allowed and free and may else ()
         case StepFinished() | StepFailed():
             known = run.steps.get(event.step)
             if known is None or (allowed and _is_open(known, event.attempt)):

@@ -115,7 +115,24 @@ class Undo(_Command, frozen=True, kw_only=True, tag="undo"):
     back_to: str = ""
 
 
-Command: TypeAlias = Pause | Resume | Redirect | Answer | Approve | Deny | Cancel | Settle | Undo
+class Raise(_Command, frozen=True, kw_only=True, tag="raise"):
+    """It may use more: these caps instead of those it has. A run that was paused because it had
+    reached one goes on."""
+
+    verb = "raise"
+    caps: dict[str, float]
+
+
+class Signal(_Command, frozen=True, kw_only=True, tag="signal"):
+    """What the condition `External(name)` of its limits waits for has happened."""
+
+    verb = "signal"
+    name: str
+
+
+Command: TypeAlias = (
+    Pause | Resume | Redirect | Answer | Approve | Deny | Cancel | Settle | Undo | Raise | Signal
+)
 
 _encode: Final = msgspec.json.Encoder().encode
 _decoder: Final = msgspec.json.Decoder(Command)

@@ -1,5 +1,6 @@
 """Somebody asks for a control: which events carry it out in the run as it is, or why not."""
 
+from math import inf
 from typing import Literal, TypeAlias, TypedDict, assert_never, cast, get_args
 
 import msgspec
@@ -11,12 +12,15 @@ from pullcord.core.commands import (
     Command,
     Deny,
     Pause,
+    Raise,
     Redirect,
     Resume,
     Settle,
+    Signal,
     Source,
     Undo,
 )
+from pullcord.core.conditions import External, leaves
 from pullcord.core.events import (
     Answered,
     AttentionSettled,
@@ -27,11 +31,14 @@ from pullcord.core.events import (
     Event,
     Hurried,
     ItemRewritten,
+    LimitsRaised,
     PauseRequested,
     Redirected,
     Resumed,
+    Signalled,
     UndoRequested,
 )
+from pullcord.core.limits import CAPS
 from pullcord.core.run import Question, Run, Stop
 from pullcord.core.states import TABLE, RunState
 from pullcord.core.undo import to_undo, would_undo
@@ -41,7 +48,7 @@ Verdict: TypeAlias = Literal["applied", "already", "too_late", "rejected"]
 Reason: TypeAlias = Literal[
     "", "ended", "cancelling", "stale", "not_paused", "unknown_question", "unknown_choice",
     "unknown_item", "unknown_step", "key_reused", "not_an_approval", "other_call", "expired",
-    "nothing_to_undo",
+    "nothing_to_undo", "stopping", "unknown_limit",
 ]  # fmt: skip
 
 
@@ -92,6 +99,8 @@ def decide(run: Run, command: Command, *, idle: bool = False, now_ms: int = 0) -
         return _after_the_end(run, command)
     if run.state is RunState.CANCELLING and not isinstance(command, Cancel):
         return _overtaken(run, command)
+    if run.state is RunState.STOPPING and not isinstance(command, Cancel):
+        return _stopping(run, command)
     stale = command.seen_seq is not None and command.seen_seq < run.control_seq
     if stale and not isinstance(command, Cancel):  # stopping is never what was not meant
         return Decision(
@@ -115,6 +124,10 @@ def decide(run: Run, command: Command, *, idle: bool = False, now_ms: int = 0) -
             return _answer(run, command)
         case Approve() | Deny():
             return _judge(run, command, now_ms)
+        case Raise():
+            return _raise(run, command)
+        case Signal():
+            return _signal(run, command)
         case _:
             assert_never(command)
 
@@ -390,6 +403,42 @@ def _settle(run: Run, command: Settle) -> Decision:
     return Decision("applied", (settled,))
 
 
+def _raise(run: Run, command: Raise) -> Decision:
+    mine = list(leaves(run.limits.condition)) if run.limits else []
+    caps = [name for name, kind in CAPS.items() if any(type(leaf) is kind for leaf in mine)]
+    wrong = [f"{n}={v:g}" for n, v in command.caps.items() if n not in caps or not 0 < v < inf]
+    if wrong or not command.caps:
+        has = f"It has {', '.join(caps)}" if caps else "It has no caps that could be raised"
+        return Decision(
+            "rejected",
+            seq=run.seq,
+            reason="unknown_limit",
+            message=f"{_cannot(run, command)} {', '.join(wrong) or 'nothing'}: {has}. Nothing was "
+            f"changed. See what it has used: pullcord show {run.id}",
+        )
+    events: list[Event] = [LimitsRaised(**_who(command), caps=command.caps)]
+    is_held = run.pause is not None and run.pause.source == "limit"
+    if is_held and "resumed" in TABLE[run.state].on:
+        events.append(Resumed(**_who(command)))
+    return Decision("applied", tuple(events))
+
+
+def _signal(run: Run, command: Signal) -> Decision:
+    named = External(command.name)
+    mine = list(leaves(run.limits.condition)) if run.limits else []
+    if named not in mine:
+        return Decision(
+            "rejected",
+            seq=run.seq,
+            reason="unknown_limit",
+            message=f"{_cannot(run, command)}: its limits do not have {named}. Nothing was "
+            f"changed. See its limits: pullcord show {run.id}",
+        )
+    if seq := run.met.get(str(named)):
+        return Decision("already", seq=seq)
+    return Decision("applied", (Signalled(**_who(command), name=command.name),))
+
+
 # --- refusals, each with a way out ------------------------------------------------------------
 
 
@@ -417,6 +466,17 @@ def _overtaken(run: Run, command: Command) -> Decision:
         reason="cancelling",
         message=f"{_cannot(run, command)}: it is being cancelled{_because(run.cancel)}. "
         f"Nothing was changed. When it has ended, go on from it: pullcord fork {run.id}",
+    )
+
+
+def _stopping(run: Run, command: Command) -> Decision:
+    reached = ", ".join(run.reached.leaves) if run.reached else "a limit"
+    return Decision(
+        "too_late",
+        seq=run.state_seq,
+        reason="stopping",
+        message=f"{_cannot(run, command)}: it has reached {reached} and is ending. Nothing was "
+        f"changed. When it has ended, go on from it with more: pullcord fork {run.id}",
     )
 
 

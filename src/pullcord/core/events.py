@@ -10,6 +10,8 @@ from typing import Annotated, Final, Literal, TypeAlias, get_args
 import msgspec
 
 from pullcord.core.commands import Source
+from pullcord.core.conditions import Price, Used
+from pullcord.core.limits import Limits, Reserve, Then
 from pullcord.core.values import NULL, VALUE_MAX_BYTES, Json
 from pullcord.errors import ChainBroken, FormatUnknown, InvalidText, Unstorable
 
@@ -64,6 +66,9 @@ class Created(_Event, frozen=True, kw_only=True, tag="created"):
     forked_at: int = 0
     aside: bool = False  # it only answers a question about the run it was forked from
     model: str = ""  # that its agent is to use instead of its own
+    limits: Limits | None = None  # when it stops by itself
+    used: Used | None = None  # of its limits, by the run it goes on from
+    price: Price | None = None  # of its model, as somebody who limits it has said
 
 
 class Claimed(_Event, frozen=True, kw_only=True, tag="claimed"):
@@ -72,6 +77,14 @@ class Claimed(_Event, frozen=True, kw_only=True, tag="claimed"):
     owner: str
     epoch: int
     code_version: str = ""
+    alive_ms: int = 0  # when the owner before was last known to be alive, if it took it from one
+
+
+class StoodStill(_Event, frozen=True, kw_only=True, tag="stood_still"):
+    """The owner gave no sign of life for longer than its lease (it was stopped, or the machine
+    slept), and goes on. Nobody worked since `alive_ms`."""
+
+    alive_ms: int
 
 
 class Requeued(_Event, frozen=True, kw_only=True, tag="requeued"):
@@ -110,6 +123,15 @@ class Completed(_Event, frozen=True, kw_only=True, tag="completed"):
     result: Json = NULL
 
 
+class Stopped(_Event, frozen=True, kw_only=True, tag="stopped"):
+    """A limit has ended the run: these leaves of its condition were true. What it has done is
+    kept; `result` is its last answer, if it came to give one."""
+
+    leaves: tuple[str, ...]
+    result: Json = NULL
+    error: str = ""  # that it met while it was winding up
+
+
 class Failed(_Event, frozen=True, kw_only=True, tag="failed"):
     """The agent raised, or could not be started."""
 
@@ -123,6 +145,7 @@ class PauseRequested(Asked, frozen=True, kw_only=True, tag="pause_requested"):
     """Accepted: from here nothing starts. `paused` follows when nothing is in flight."""
 
     now: bool = False
+    limits: tuple[str, ...] = ()  # the leaves that were true, if a limit asks for it
 
 
 class Resumed(Asked, frozen=True, kw_only=True, tag="resumed"):
@@ -163,6 +186,34 @@ class Hurried(Asked, frozen=True, kw_only=True, tag="hurried"):
     """The second press: stop waiting for what is under way."""
 
 
+# --- limits -------------------------------------------------------------------------------------
+
+
+class LimitReached(Asked, frozen=True, kw_only=True, tag="limit_reached"):
+    """Nothing new starts, but with `wrap_up` one last request to the model. `stopped` follows."""
+
+    leaves: tuple[str, ...]
+    then: Then
+
+
+class LimitsRaised(Asked, frozen=True, kw_only=True, tag="limits_raised"):
+    """Somebody has set other caps: by their names, as in `steps`, `usd`."""
+
+    caps: dict[str, float]
+
+
+class Signalled(Asked, frozen=True, kw_only=True, tag="signalled"):
+    """Somebody outside has said so: the condition `External(name)` is true from here on."""
+
+    name: str
+
+
+class ConditionMet(_Event, frozen=True, kw_only=True, tag="condition_met"):
+    """A condition that only its owner can ask is true from here on."""
+
+    condition: str
+
+
 # --- steps: intent before effect, outcome after -----------------------------------------------
 
 
@@ -184,6 +235,8 @@ class StepStarted(_Event, frozen=True, kw_only=True, tag="step_started"):
     model: str = ""  # it is a request to this model
     approval: str = ""  # the question by which somebody has allowed it
     call: str = ""  # the digest of the exact call
+    reserve: Reserve | None = None  # what it may cost, set aside until it is decided
+    wraps_up: bool = False  # it is the one last request of a run whose limits are reached
 
 
 class StepFinished(_Event, frozen=True, kw_only=True, tag="step_finished"):
@@ -353,7 +406,7 @@ class QuestionAsked(_Event, frozen=True, kw_only=True, tag="asked"):
     text: str = ""
     details: Json = NULL
     step: str = ""  # with `doubt` or `approval`: the step it is about
-    due_ms: int = 0  # of a timer: when it is due; of an approval: when it expires; wall clock
+    due_ms: int = 0  # of a timer: when it is due; of an approval: when it expires; steady clock
     tool: str = ""  # with `approval`: whose call
     call: str = ""  # with `approval`: the digest of the exact call, which is all it allows
     place: str = ""  # with `approval`: where in the agent's code the call stands
@@ -387,6 +440,7 @@ class ChildEnded(_Event, frozen=True, kw_only=True, tag="child_ended"):
 
     child: str
     state: str
+    used: Used | None = None  # by it and everybody who worked for it
 
 
 class Spent(_Event, frozen=True, kw_only=True, tag="spent"):
@@ -416,11 +470,13 @@ class AttentionSettled(Asked, frozen=True, kw_only=True, tag="attention_settled"
 Event: TypeAlias = (
     Created
     | Claimed
+    | StoodStill
     | Requeued
     | Blocked
     | Paused
     | Cancelled
     | Completed
+    | Stopped
     | Failed
     | PauseRequested
     | Resumed
@@ -429,6 +485,10 @@ Event: TypeAlias = (
     | CancelRequested
     | UndoRequested
     | Hurried
+    | LimitReached
+    | LimitsRaised
+    | Signalled
+    | ConditionMet
     | StepStarted
     | StepFinished
     | StepFailed
@@ -459,7 +519,14 @@ Event: TypeAlias = (
 )
 
 Control: TypeAlias = (
-    PauseRequested | Resumed | Redirected | CancelRequested | Hurried | Answered | Claimed
+    PauseRequested
+    | Resumed
+    | Redirected
+    | CancelRequested
+    | Hurried
+    | Answered
+    | Claimed
+    | LimitReached
 )
 """What an owner must hear of at once: a person's control, or that another has taken the run."""
 
@@ -477,6 +544,12 @@ class Record(msgspec.Struct, frozen=True):
     at_ms: int  # wall clock, for people; no decision depends on it
     epoch: int  # of the owner that wrote it; 0 for a control
     event: Event
+    drift_ms: int = 0  # how far the wall clock was ahead of the clock that never jumps
+
+    @property
+    def steady_ms(self) -> int:
+        """When it was written, on the clock by which everything is decided."""
+        return self.at_ms - self.drift_ms
 
 
 _encoder: Final = msgspec.json.Encoder()

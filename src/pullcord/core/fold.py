@@ -5,6 +5,7 @@ from typing import Any, Final, cast
 
 import msgspec
 
+from pullcord.core.conditions import CalledTool, Condition, External, Said, Used, leaves
 from pullcord.core.events import (
     TAGS,
     Answered,
@@ -17,6 +18,7 @@ from pullcord.core.events import (
     ChildBorn,
     ChildEnded,
     Claimed,
+    ConditionMet,
     Created,
     Deferred,
     DoubtSettled,
@@ -27,6 +29,8 @@ from pullcord.core.events import (
     ItemRewritten,
     ItemStarted,
     LateResult,
+    LimitReached,
+    LimitsRaised,
     Paused,
     PauseRequested,
     PlanEnded,
@@ -37,6 +41,7 @@ from pullcord.core.events import (
     Redirected,
     Released,
     Resumed,
+    Signalled,
     Spent,
     StepFailed,
     StepFinished,
@@ -44,11 +49,14 @@ from pullcord.core.events import (
     StepInterrupted,
     StepStarted,
     StepUndone,
+    StoodStill,
+    Stopped,
     TextEnded,
     UndoFailed,
     UndoRequested,
     UndoStarted,
 )
+from pullcord.core.limits import Reached, raised
 from pullcord.core.run import (
     Child,
     Cost,
@@ -112,17 +120,18 @@ def evolve(run: Run, record: Record) -> None:
             if after in TERMINAL:
                 _close(run, tag, seq)
     run.seq = seq
-    run.at_ms = record.at_ms
+    run.at_ms, run.steady_ms = record.at_ms, record.steady_ms
 
 
 def _created(run: Run, event: Created, record: Record) -> None:
     if run.seq:
         raise ImpossibleEvent(run.id, event="created", why="the run exists already")
     run.agent, run.thread, run.parent = event.agent, event.thread, event.parent
-    run.code_version = event.code_version
+    run.code_version, run.model = event.code_version, event.model
     run.forked_from, run.forked_at = event.forked_from, event.forked_at
+    run.limits, run.below, run.price = event.limits, event.used or Used(), event.price
     run.state_seq = record.seq
-    run.created_at_ms = run.since_ms = record.at_ms
+    run.created_at_ms, run.since_ms = record.at_ms, record.steady_ms
 
 
 def _count_time(run: Run, event: Event, record: Record, after: RunState) -> None:
@@ -130,14 +139,21 @@ def _count_time(run: Run, event: Event, record: Record, after: RunState) -> None
     if run.ended:
         return  # its clock stands still, whatever is still undone
     if type(event) is Claimed and run.state not in (RunState.QUEUED, RunState.WAITING):
-        # A takeover: after its last record the owner before was dead, as far as anybody knows.
-        run.times = run.times.plus(run.state, run.at_ms - run.since_ms)
-        run.times = run.times.plus(RunState.QUEUED, record.at_ms - run.at_ms)
+        _count_a_gap(run, event.alive_ms, record)  # a takeover
+    elif type(event) is StoodStill:
+        _count_a_gap(run, event.alive_ms, record)
     elif after is not run.state:
-        run.times = run.times.plus(run.state, record.at_ms - run.since_ms)
+        run.times = run.times.plus(run.state, record.steady_ms - run.since_ms)
     else:
         return
-    run.since_ms = record.at_ms
+    run.since_ms = record.steady_ms
+
+
+def _count_a_gap(run: Run, alive_ms: int, record: Record) -> None:
+    """After its last sign of life nobody worked on the run, as far as anybody knows."""
+    until_ms = min(max(run.steady_ms, alive_ms), record.steady_ms)
+    run.times = run.times.plus(run.state, until_ms - run.since_ms)
+    run.times = run.times.plus(RunState.QUEUED, record.steady_ms - until_ms)
 
 
 def _close(run: Run, tag: str, seq: int) -> None:
@@ -175,7 +191,9 @@ def _pause_requested(run: Run, event: PauseRequested, record: Record) -> None:
     asked = _stop(event, record)
     if run.state is not RunState.RUNNING:  # nothing in flight: in effect as it is asked
         asked = msgspec.structs.replace(asked, effect_at_ms=record.at_ms, frozen=run.frozen)
-    run.pause = msgspec.structs.replace(asked, hurried_seq=record.seq if event.now else 0)
+    run.pause = msgspec.structs.replace(
+        asked, hurried_seq=record.seq if event.now else 0, limits=event.limits
+    )
 
 
 def _resumed(run: Run, _event: Resumed, _record: Record) -> None:
@@ -249,6 +267,12 @@ def _step_started(run: Run, event: StepStarted, record: Record) -> None:
         raise ImpossibleEvent(run.id, event="step_started", why=why)
     if event.approval:
         _is_allowed(run, event)
+    if run.state is RunState.STOPPING:
+        _wraps_up(run, event)
+    run.begun += 1
+    run.called += bool(event.tool)
+    if event.reserve:
+        run.reserved[event.step] = event.reserve
     run.steps[event.step] = Step(
         event.name,
         record.seq,
@@ -265,6 +289,23 @@ def _step_started(run: Run, event: StepStarted, record: Record) -> None:
     )
 
 
+def _wraps_up(run: Run, event: StepStarted) -> None:
+    """A run whose limits are reached may make one last request, and nothing else."""
+    if not may_wrap_up(run, event):
+        why = "its limits are reached, and this is not its one last request"
+        raise ImpossibleEvent(run.id, event="step_started", why=why)
+    assert run.reached is not None
+    run.reached = msgspec.structs.replace(run.reached, step=event.step)
+
+
+def may_wrap_up(run: Run, event: StepStarted) -> bool:
+    """Whether it is the one last request of a run whose limits are reached, or a retry of it."""
+    limit = run.reached
+    if limit is None or limit.then != "wrap_up":
+        return False
+    return event.wraps_up and limit.step in ("", event.step)
+
+
 def _decided(status: StepStatus) -> Callable[[Run, Any, Record], None]:
     def decide_step(
         run: Run, event: StepFinished | StepFailed | StepInterrupted | StepInDoubt, record: Record
@@ -274,6 +315,9 @@ def _decided(status: StepStatus) -> Callable[[Run, Any, Record], None]:
             decided = f"{known.status} by record {known.decided_seq}"
             why = f"attempt {known.attempt} of step {event.step} is {decided}"
             raise ImpossibleEvent(run.id, event=TAGS[type(event)], why=why)
+        run.reserved.pop(event.step, None)
+        if status == "finished" and known.tool:
+            _meets(run, lambda leaf: leaf == CalledTool(known.tool), record)
         failed = event.happened if isinstance(event, StepFailed) else ""
         run.steps[event.step] = msgspec.structs.replace(
             known,
@@ -420,11 +464,48 @@ def _released(run: Run, event: Released, _record: Record) -> None:
         raise ImpossibleEvent(run.id, event="released", why=why)
 
 
-def _text_ended(run: Run, event: TextEnded, _record: Record) -> None:
+def _text_ended(run: Run, event: TextEnded, record: Record) -> None:
     if event.part in run.texts:
         why = f"part {event.part} has ended before"
         raise ImpossibleEvent(run.id, event="text_ended", why=why)
     run.texts[event.part] = event.complete
+    if not event.step:
+        _meets(run, lambda leaf: isinstance(leaf, Said) and leaf.text in event.text, record)
+
+
+def _meets(run: Run, is_met: Callable[[Condition], bool], record: Record) -> None:
+    """Note which conditions about what happened are true from here on."""
+    if run.limits is not None:
+        for leaf in leaves(run.limits.condition):
+            if is_met(leaf):
+                run.met.setdefault(str(leaf), record.seq)
+
+
+def _limit_reached(run: Run, event: LimitReached, record: Record) -> None:
+    run.reached = Reached(event.leaves, event.then, says=event.reason, asked_at_ms=record.at_ms)
+    run.woken_seq = record.seq
+    _withdraw(run, record.seq, kinds=None)
+
+
+def _limits_raised(run: Run, event: LimitsRaised, _record: Record) -> None:
+    if run.limits is None:
+        raise ImpossibleEvent(run.id, event="limits_raised", why="it has no limits")
+    condition = raised(run.limits.condition, event.caps)
+    run.limits = msgspec.structs.replace(run.limits, condition=condition)
+
+
+def _signalled(run: Run, event: Signalled, record: Record) -> None:
+    run.met.setdefault(str(External(event.name)), record.seq)
+
+
+def _condition_met(run: Run, event: ConditionMet, record: Record) -> None:
+    run.met.setdefault(event.condition, record.seq)
+
+
+def _stopped(run: Run, event: Stopped, record: Record) -> None:
+    run.error = event.error
+    if run.reached:
+        run.reached = msgspec.structs.replace(run.reached, effect_at_ms=record.at_ms)
 
 
 def _question_asked(run: Run, event: QuestionAsked, _record: Record) -> None:
@@ -467,6 +548,7 @@ def _child_born(run: Run, event: ChildBorn, _record: Record) -> None:
     if event.child in run.children:
         raise ImpossibleEvent(run.id, event="child_born", why=f"{event.child} is a child already")
     run.children[event.child] = Child(event.detached)
+    run.begun += 1
 
 
 def _child_ended(run: Run, event: ChildEnded, record: Record) -> None:
@@ -475,6 +557,7 @@ def _child_ended(run: Run, event: ChildEnded, record: Record) -> None:
         why = f"{event.child} is {'' if child else 'not '}a child{' that ended' if child else ''}"
         raise ImpossibleEvent(run.id, event="child_ended", why=why)
     run.children[event.child] = Child(child.detached, event.state)
+    run.below += event.used or Used()
     run.woken_seq = record.seq
 
 
@@ -522,6 +605,11 @@ _EFFECTS: Final = cast(
         Cancelled: _cancelled,
         Hurried: _hurried,
         Failed: _failed,
+        Stopped: _stopped,
+        LimitReached: _limit_reached,
+        LimitsRaised: _limits_raised,
+        Signalled: _signalled,
+        ConditionMet: _condition_met,
         Redirected: _redirected,
         InstructionSettled: _instruction_settled,
         StepStarted: _step_started,

@@ -5,7 +5,8 @@ from collections.abc import Iterator, Mapping
 import msgspec
 
 from pullcord.core.events import Effect, Rung
-from pullcord.core.run import Cost, Run, Step, Times
+from pullcord.core.limits import progress
+from pullcord.core.run import Cost, Run, Step, Stop, Times
 from pullcord.core.states import RunState
 
 
@@ -54,6 +55,8 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True):
     asked_at_ms: int
     effect_at_ms: int  # 0: not in effect yet
     rung: Rung
+    limits: tuple[str, ...] = ()  # that have stopped or paused it
+    used: tuple[str, ...] = ()  # of its limits, in words, by the run itself
 
 
 def receipt(run: Run, texts: Mapping[str, str] | None = None) -> Receipt:
@@ -70,6 +73,11 @@ def receipt(run: Run, texts: Mapping[str, str] | None = None) -> Receipt:
         return tuple(s.name for s in steps if s.heading == heading and not s.model)
 
     stop = run.cancel or run.pause
+    limits = run.reached.leaves if run.reached else stop.limits if stop else ()
+    if run.reached and not run.cancel:
+        was = run.reached
+        stop = Stop(0, "limits", was.says, "limit", was.asked_at_ms, effect_at_ms=was.effect_at_ms)
+    used = progress(run.limits.condition, run.used_at(run.steady_ms)) if run.limits else []
     return Receipt(
         run_id=run.id,
         state=run.state,
@@ -92,6 +100,8 @@ def receipt(run: Run, texts: Mapping[str, str] | None = None) -> Receipt:
         detached=tuple(n for n, child in run.children.items() if child.detached),
         cost=run.cost,
         times=run.times,
+        limits=limits,
+        used=tuple(used),
         by=stop.by if stop else "",
         reason=stop.reason if stop else "",
         source=stop.source if stop else "",

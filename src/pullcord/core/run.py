@@ -8,11 +8,13 @@ from typing import Final, Literal, TypeAlias
 
 import msgspec
 
+from pullcord.core.conditions import Facts, NoOpenTools, Price, Used, leaves
 from pullcord.core.events import Choice, Effect, PlanItem, Rung, RunIn, Verdict
+from pullcord.core.limits import Limits, Reached, Reserve
 from pullcord.core.states import TERMINAL, RunState
 
 StepStatus: TypeAlias = Literal["started", "finished", "failed", "interrupted", "in_doubt"]
-SNAPSHOT_FORMAT: Final = 4
+SNAPSHOT_FORMAT: Final = 5
 """Raised whenever the meaning or shape of `Run` changes: older snapshots are then folded anew."""
 
 
@@ -103,6 +105,7 @@ class Stop(msgspec.Struct, frozen=True, omit_defaults=True):
     rung: Rung = ""
     back_to: str = ""
     frozen: tuple[str, ...] = ()  # of a pause: the tools that stand still
+    limits: tuple[str, ...] = ()  # of a pause: the limits that asked for it
 
 
 class Cost(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -161,10 +164,12 @@ class Run(msgspec.Struct, omit_defaults=True):
     woken_seq: int = 0  # the last answer, instruction or child's end
     at_ms: int = 0
     created_at_ms: int = 0
-    since_ms: int = 0  # up to here the time is accounted for in `times`
+    steady_ms: int = 0  # of the last record, on the clock that never jumps
+    since_ms: int = 0  # on the same clock: up to here the time is accounted for in `times`
     agent: str = ""
     thread: str = ""
     code_version: str = ""
+    model: str = ""  # that its agent is to use instead of its own
     parent: str | None = None
     forked_from: str | None = None
     forked_at: int = 0
@@ -184,6 +189,14 @@ class Run(msgspec.Struct, omit_defaults=True):
     attention: dict[str, str] = msgspec.field(default_factory=dict[str, str])  # open item → text
     cost: Cost = Cost()
     times: Times = Times()
+    limits: Limits | None = None
+    price: Price | None = None  # of its model, as somebody who limits it has said
+    begun: int = 0  # attempts at steps, and children
+    called: int = 0  # attempts at calls of tools
+    below: Used = Used()  # by children that have ended, and by the run it goes on from
+    reserved: dict[str, Reserve] = msgspec.field(default_factory=dict[str, Reserve])  # by step
+    met: dict[str, int] = msgspec.field(default_factory=dict[str, int])  # condition → its record
+    reached: Reached | None = None
 
     @property
     def ended(self) -> bool:
@@ -216,8 +229,29 @@ class Run(msgspec.Struct, omit_defaults=True):
         return next(known, "")
 
     def times_at(self, now_ms: int) -> Times:
-        """Where the time went up to now. An ended run's clock stands still."""
+        """Where the time went up to now, by the steady clock. An ended run's stands still."""
         return self.times if self.ended else self.times.plus(self.state, now_ms - self.since_ms)
+
+    def used_at(self, now_ms: int) -> Used:
+        """What it has used up, with its children that have ended. The living ones know theirs."""
+        cost = self.cost
+        own = Used(
+            self.begun,
+            self.called,
+            cost.tokens_in + cost.tokens_out,
+            cost.usd_micros,
+            self.times_at(now_ms).working_ms,
+            cost.unknown_calls,
+        )
+        return own + self.below
+
+    def facts(self, used: Used, now_ms: int) -> Facts:
+        """What its limits are asked about."""
+        asks = self.limits is not None and any(
+            isinstance(leaf, NoOpenTools) for leaf in leaves(self.limits.condition)
+        )
+        is_open = (step for step in self.open_steps() if self.steps[step].tool) if asks else ()
+        return Facts(used, now_ms, frozenset(self.met), sum(1 for _ in is_open))
 
     def copy(self) -> "Run":
         twin = msgspec.structs.replace(self)

@@ -17,6 +17,8 @@ class RunState(StrEnum):
     PAUSING = "pausing"
     PAUSED = "paused"
     WAITING = "waiting"
+    STOPPING = "stopping"
+    STOPPED = "stopped"
     CANCELLING = "cancelling"
     CANCELLED = "cancelled"
     COMPLETED = "completed"
@@ -35,6 +37,7 @@ class Row(NamedTuple):
 
 _S = RunState
 # Evidence and attention outlive the run: they may be recorded in any state and change none.
+_LIMITS: Final = ("limits_raised", "signalled")
 _ALWAYS: Final = ("late_result", "attention_raised", "attention_settled", "spent")
 _OUTCOMES: Final = ("step_finished", "step_failed", "step_interrupted", "step_in_doubt")
 _UNDOING: Final = ("undo_started", "step_undone", "undo_failed")
@@ -53,9 +56,10 @@ TABLE: Final[Mapping[RunState, Row]] = {
         needs_owner=True,
         text="refused",
         on=_stay(_S.QUEUED, "redirected", "instruction_settled", "answered", "child_ended")
-        | _stay(_S.QUEUED, "item_rewritten", "doubt_settled")
+        | _stay(_S.QUEUED, "item_rewritten", "doubt_settled", *_LIMITS)
         | {
             "claimed": _S.RUNNING,
+            "limit_reached": _S.STOPPING,
             "pause_requested": _S.PAUSED,  # nothing in flight: the pause holds at once
             "cancel_requested": _S.CANCELLING,
             "failed": _S.FAILED,
@@ -70,12 +74,13 @@ TABLE: Final[Mapping[RunState, Row]] = {
         | _stay(_S.RUNNING, "text_ended", "asked", "answered", "child_born", "child_ended")
         | _stay(_S.RUNNING, "remembered", "planned", "item_rewritten", "item_started", "plan_ended")
         | _stay(_S.RUNNING, "deferred", "released", "doubt_settled", "question_withdrawn")
-        | _stay(_S.RUNNING, "call_refused")
+        | _stay(_S.RUNNING, "call_refused", "stood_still", "condition_met", *_LIMITS)
         | {
             "claimed": _S.RUNNING,  # the owner before died; this one takes over
             "requeued": _S.QUEUED,
             "pause_requested": _S.PAUSING,
             "blocked": _S.WAITING,
+            "limit_reached": _S.STOPPING,
             "cancel_requested": _S.CANCELLING,
             "completed": _S.COMPLETED,
             "failed": _S.FAILED,
@@ -87,12 +92,13 @@ TABLE: Final[Mapping[RunState, Row]] = {
         needs_owner=True,
         text="held",
         on=_stay(_S.PAUSING, "redirected", "instruction_settled", "hurried", *_OUTCOMES)
-        | _stay(_S.PAUSING, "text_ended", "answered", "child_ended")
+        | _stay(_S.PAUSING, "text_ended", "answered", "child_ended", "stood_still", *_LIMITS)
         | _stay(_S.PAUSING, "item_rewritten", "released", "doubt_settled", "question_withdrawn")
         | {
             "claimed": _S.PAUSED,  # the owner died while pausing: nothing is in flight any more
             "paused": _S.PAUSED,
             "resumed": _S.RUNNING,  # a change of mind before the pause took hold
+            "limit_reached": _S.STOPPING,
             "cancel_requested": _S.CANCELLING,
             "completed": _S.COMPLETED,  # what was in flight was the last of it
             "failed": _S.FAILED,
@@ -105,22 +111,42 @@ TABLE: Final[Mapping[RunState, Row]] = {
         text="refused",
         on=_stay(_S.PAUSED, "redirected", "instruction_settled", "answered", "child_ended")
         | _stay(_S.PAUSED, "text_ended", *_OUTCOMES)  # of a step that stood at its checkpoint
-        | _stay(_S.PAUSED, "item_rewritten", "doubt_settled")
-        | {"resumed": _S.QUEUED, "cancel_requested": _S.CANCELLING},
+        | _stay(_S.PAUSED, "item_rewritten", "doubt_settled", *_LIMITS)
+        | {
+            "resumed": _S.QUEUED,
+            "limit_reached": _S.STOPPING,
+            "cancel_requested": _S.CANCELLING,
+        },
     ),
     _S.WAITING: Row(
         "Waiting",
         "The agent needs an answer, a child run or a timer before anything else can go on.",
         needs_owner=False,
         text="refused",
-        on=_stay(_S.WAITING, "instruction_settled")
+        on=_stay(_S.WAITING, "instruction_settled", *_LIMITS)
         | {
             "answered": _S.QUEUED,
             "child_ended": _S.QUEUED,
             "redirected": _S.QUEUED,
             "claimed": _S.RUNNING,  # its own process found something to do after all
+            "limit_reached": _S.STOPPING,
             "pause_requested": _S.PAUSED,
             "cancel_requested": _S.CANCELLING,
+        },
+    ),
+    _S.STOPPING: Row(
+        "Stopping",
+        "A limit is reached. Nothing new starts; what was under way, or a last answer, ends it.",
+        needs_owner=True,
+        text="shown",
+        on=_stay(_S.STOPPING, "claimed", "stood_still", "step_started", *_OUTCOMES)
+        | _stay(_S.STOPPING, "text_ended", "child_ended", "released", "remembered")
+        | _stay(_S.STOPPING, "instruction_settled", "question_withdrawn", "call_refused")
+        | _stay(_S.STOPPING, "plan_ended")
+        | {
+            "stopped": _S.STOPPED,
+            "cancel_requested": _S.CANCELLING,
+            "failed": _S.FAILED,
         },
     ),
     _S.CANCELLING: Row(
@@ -129,7 +155,7 @@ TABLE: Final[Mapping[RunState, Row]] = {
         needs_owner=True,
         text="refused",
         on=_stay(_S.CANCELLING, "claimed", "hurried", "step_interrupted", "step_in_doubt")
-        | _stay(_S.CANCELLING, "cancel_requested")
+        | _stay(_S.CANCELLING, "cancel_requested", "stood_still")
         | _stay(_S.CANCELLING, "text_ended", "child_ended", "instruction_settled")
         | _stay(_S.CANCELLING, "released", *_UNDOING)
         | {"cancelled": _S.CANCELLED},
@@ -140,6 +166,13 @@ TABLE: Final[Mapping[RunState, Row]] = {
         needs_owner=False,
         text="refused",
         on=_stay(_S.CANCELLED, *_LATER),
+    ),
+    _S.STOPPED: Row(
+        "Stopped",
+        "A limit has ended it. Finished work is kept; with a higher limit, go on from a fork.",
+        needs_owner=False,
+        text="refused",
+        on=_stay(_S.STOPPED, *_LATER),
     ),
     _S.COMPLETED: Row(
         "Completed",
@@ -172,6 +205,8 @@ ASKS: Final[Mapping[str, str]] = {
     "cancel": "cancel_requested",
     "settle": "attention_settled",
     "undo": "undo_requested",
+    "raise": "limits_raised",
+    "signal": "signalled",
 }
 OFFERED: Final[Mapping[RunState, frozenset[str]]] = {
     # the commands a surface shows as possible: every button, key and help line reads this

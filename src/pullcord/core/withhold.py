@@ -22,6 +22,7 @@ from pullcord.core.events import (
     StepFailed,
     StepFinished,
     StepStarted,
+    Stopped,
     TextEnded,
     UndoFailed,
     UndoStarted,
@@ -42,6 +43,8 @@ def withheld(event: Event) -> Event:
             return msgspec.structs.replace(event, args=NULL)
         case Created():
             return msgspec.structs.replace(event, input=NULL)
+        case Stopped():
+            return msgspec.structs.replace(event, result=NULL, error="")
         case StepFailed() | Failed() | UndoStarted() | UndoFailed():
             return msgspec.structs.replace(event, error="")
         case Redirected():

@@ -23,13 +23,22 @@ class Row(NamedTuple):
     payload: bytes | None
     digest: bytes | None  # of the payload; a store may leave it out where the payload is inline
     hash: bytes
+    drift_ms: int | None = None  # None: written before records carried it
 
 
-def link(before: bytes, run_id: str, seq: int, at_ms: int, epoch: int, digest: bytes) -> bytes:
+def link(
+    before: bytes,
+    run_id: str,
+    seq: int,
+    at_ms: int,
+    epoch: int,
+    digest: bytes,
+    drift_ms: int | None,
+) -> bytes:
     """Return the hash of a record that follows the one whose hash is `before`."""
-    return sha256(
-        b"%b%b\0%d\0%d\0%d" % (before, digest, seq, at_ms, epoch) + run_id.encode()
-    ).digest()
+    drift = b"" if drift_ms is None else b"\0%d\0" % drift_ms  # (no id has a NUL in it)
+    place = b"%b%b\0%d\0%d\0%d" % (before, digest, seq, at_ms, epoch)
+    return sha256(place + drift + run_id.encode()).digest()
 
 
 def opened(run_id: str, rows: Iterable[Row], *, seq: int, before: bytes) -> Iterable[Record]:
@@ -47,10 +56,10 @@ def opened(run_id: str, rows: Iterable[Row], *, seq: int, before: bytes) -> Iter
             raise ChainBroken(run_id, seq=seq, why="its payload is gone")
         try:
             digest = sha256(row.payload).digest()
-            before = link(before, run_id, seq, row.at_ms, row.epoch, digest)
+            before = link(before, run_id, seq, row.at_ms, row.epoch, digest, row.drift_ms)
         except TypeError as error:  # damaged pages: not even of the right type
             raise ChainBroken(run_id, seq=seq, why=str(error)) from error
         if before != row.hash:
             raise ChainBroken(run_id, seq=seq, why="its hash does not follow from the one before")
         event = decode_event(row.payload, run_id=run_id, seq=seq)
-        yield Record(run_id, seq, row.at_ms, row.epoch, event)
+        yield Record(run_id, seq, row.at_ms, row.epoch, event, row.drift_ms or 0)

@@ -9,6 +9,7 @@ from collections.abc import AsyncGenerator, Callable, Iterable
 from typing import Final
 
 from pullcord.core.commands import Command, check_command
+from pullcord.core.conditions import Used
 from pullcord.core.decide import Ack
 from pullcord.core.events import (
     AttentionRaised,
@@ -31,6 +32,7 @@ from pullcord.errors import InvalidId, InvalidInput
 from pullcord.journal.clock import Clock, SystemClock
 from pullcord.journal.hands import Answer, Hands, ThreadHands, settled
 from pullcord.journal.ledger import Appended, Change, Claim, Lease, Ledger, Order
+from pullcord.journal.limiting import used_of
 from pullcord.journal.live import Live
 from pullcord.journal.memory import MemoryStore
 from pullcord.journal.reading import (
@@ -44,6 +46,7 @@ from pullcord.journal.reading import (
 )
 from pullcord.journal.snapshots import load
 from pullcord.journal.sqlite import SqliteStore
+from pullcord.journal.steady import steady_now
 from pullcord.journal.store import Head, LiveText, Store
 from pullcord.journal.watch import Changed, Watch
 
@@ -246,6 +249,16 @@ class Journal:
         if not re.fullmatch("[0-9a-f]{64}", digest):
             raise InvalidId(digest, kind="blob")
         return await self._hands.read(lambda view: view.blob(bytes.fromhex(digest)))
+
+    async def used(self, run_id: str) -> Used:
+        """Return what the run, and everybody who works for it, has used up."""
+        return await self._hands.read(
+            lambda view: used_of(view, run_id, steady_now(view, self._clock))
+        )
+
+    async def now_ms(self) -> int:
+        """What the clock shows that never jumps: by it everything is decided that has a time."""
+        return await self._hands.read(lambda view: steady_now(view, self._clock))
 
     # --- hear ---
 

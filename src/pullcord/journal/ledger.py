@@ -12,19 +12,24 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from pullcord.core.commands import Cancel, Command, Pause, Resume
+from pullcord.core.commands import Cancel, Command, Pause, Raise, Resume
 from pullcord.core.decide import Ack, decide, nothing_to_stop_or_undo
 from pullcord.core.events import (
     TAGS,
     Answered,
     Cancelled,
+    ChildBorn,
     ChildEnded,
     Claimed,
     Created,
     Event,
+    PauseRequested,
     QuestionAsked,
     QuestionWithdrawn,
     Record,
+    Resumed,
+    StepStarted,
+    StoodStill,
     TextEnded,
     encode_event,
 )
@@ -36,19 +41,21 @@ from pullcord.core.undo import to_undo
 from pullcord.errors import (
     ChainBroken,
     Conflict,
-    Fenced,
     ImpossibleEvent,
     RunNotFound,
     ThreadBusy,
 )
 from pullcord.journal.chain import GENESIS, Row, link
-from pullcord.journal.clock import BootTime, Clock
+from pullcord.journal.clock import Clock
+from pullcord.journal.keys import body_of, key_reused
+from pullcord.journal.leases import NOBODY, is_held, licensed, renewed, until
+from pullcord.journal.limiting import reached
 from pullcord.journal.live import Live, add_live, replace_live
 from pullcord.journal.process import is_gone, new_owner
 from pullcord.journal.snapshots import SNAPSHOT_EVERY, fold_to, keep, load
+from pullcord.journal.steady import SteadyClock, last_sign_of_life
 from pullcord.journal.store import Head, Holder, StoredAck, Transaction, joined
 
-NOBODY: Final = Holder()
 _A_MOMENT_S: Final = 10.0
 _CACHED_RUNS: Final = 512
 
@@ -84,11 +91,15 @@ Change: TypeAlias = Append | Order
 
 
 class Appended(msgspec.Struct, frozen=True):
-    """Where a run's journal ends now, and the time its new records carry."""
+    """Where a run's journal ends now, and the time its new records carry. `first` are events that
+    the journal had to record before those that it was given."""
 
     run_id: str
     seq: int
     at_ms: int
+    drift_ms: int = 0
+    first: tuple[Event, ...] = ()
+    is_refused: bool = False  # a limit is reached: what that means for the run was recorded instead
 
 
 class Lease(msgspec.Struct, frozen=True):
@@ -112,6 +123,7 @@ class Ledger:
 
     def __init__(self, clock: Clock, *, gone: Callable[[str], bool] = is_gone) -> None:
         self._clock = clock
+        self._steady = SteadyClock(clock)
         self._gone = gone
         self._cache: OrderedDict[str, tuple[Run, bytes]] = OrderedDict()
         self._heads: dict[str, Head] = {}
@@ -121,12 +133,15 @@ class Ledger:
 
     def write(self, tx: Transaction, changes: Sequence[Change]) -> list[Appended | Ack]:
         """Carry out all changes, in order, or none: an append that is refused raises."""
-        results = [
-            self.append(tx, change)
-            if isinstance(change, Append)
-            else self.command(tx, change.run_id, change.command)
-            for change in changes
-        ]
+        results: list[Appended | Ack] = []
+        for change in changes:
+            if isinstance(change, Order):
+                results.append(self.command(tx, change.run_id, change.command))
+                continue
+            appended = self.append(tx, change)
+            results.append(appended)
+            if appended.is_refused:
+                return results  # what was to come with it has no reason any more
         for change in changes:
             if isinstance(change, Append) and change.expected_seq == 0:
                 self._refuse_orphan(tx, change)
@@ -141,30 +156,73 @@ class Ledger:
                 state = self._existing(tx, elder).state
                 raise ThreadBusy(head.thread, run_id=elder, state=state)
         elif change.expected_seq > 0:
-            _licensed(head, change.epoch)
+            licensed(head, change.epoch)
         if change.expected_seq != head.seq:
             raise Conflict(change.run_id, expected_seq=change.expected_seq, actual_seq=head.seq)
+        if self._is_limited(tx, head, change.events):
+            return Appended(change.run_id, head.seq, head.updated_at_ms, is_refused=True)
         for data in change.blobs:
             tx.put_blob(sha256(data).digest(), data)
-        holder = NOBODY if change.release else head.holder
-        after = self._extend(tx, head, change.events, epoch=change.epoch or 0, holder=holder)
-        return Appended(change.run_id, after.seq, after.updated_at_ms)
+        first = self._gap(tx, head) if change.epoch else ()
+        holder = renewed(head.holder, self._clock.boot_time()) if first else head.holder
+        after = self._extend(
+            tx,
+            head,
+            (*first, *change.events),
+            epoch=change.epoch or 0,
+            holder=NOBODY if change.release else holder,
+        )
+        drift_ms = after.updated_at_ms - after.steady_ms
+        return Appended(change.run_id, after.seq, after.updated_at_ms, drift_ms, first)
+
+    def _is_limited(self, tx: Transaction, head: Head, events: Sequence[Event]) -> bool:
+        """Whether nothing may begin, because a limit is reached; then that is recorded."""
+        begins = any(isinstance(event, StepStarted | ChildBorn) for event in events)
+        if not begins or head.state is not RunState.RUNNING:
+            return False
+        run = self._at(tx, head)
+        costs = any(isinstance(event, StepStarted) and event.reserve for event in events)
+        now_ms = self._steady.now_ms(tx)
+        hit = reached(run, lambda run_id: self._found(tx, run_id), now_ms, costs=costs)
+        if hit is None:
+            return False
+        holder = self._existing(tx, hit.run_id)
+        asked = hit.asks_for()
+        if TAGS[type(asked)] in TABLE[holder.state].on:
+            self._extend(tx, holder, [asked], epoch=0, holder=holder.holder)
+        kind = Pause if isinstance(asked, PauseRequested) else Cancel
+        self._pass_on(tx, hit.run_id, kind(by=asked.by, reason=asked.reason, source="limit"))
+        return True
+
+    def _found(self, tx: Transaction, run_id: str) -> Run | None:
+        head = self._head(tx, run_id)
+        return self._at(tx, head) if head else None
+
+    def _gap(self, tx: Transaction, head: Head) -> tuple[Event, ...]:
+        """What is to be recorded of an owner that gave no sign of life for longer than its lease:
+        that is not time in which anybody has worked."""
+        if head.state not in NEEDS_OWNER or is_held(head, self._clock.boot_time()):
+            return ()
+        return (StoodStill(alive_ms=last_sign_of_life(tx, head.holder)),)
 
     def command(self, tx: Transaction, run_id: str, command: Command) -> Ack:
         """Decide a control on the run as it is at this instant, and record it."""
         head = self._existing(tx, run_id)
-        digest = _body(command) if command.key is not None else b""
+        digest = body_of(command) if command.key is not None else b""
         if command.key is not None and (stored := tx.ack(run_id, command.key)):
             if stored.digest == digest:
                 return msgspec.json.decode(stored.ack, type=Ack)
-            return _key_reused(head, command)
-        now_ms, idle = self._clock.wall_ms(), self._is_idle(tx, head)
+            return key_reused(head, command)
+        now_ms, idle = self._steady.now_ms(tx), self._is_idle(tx, head)
         decision = decide(self._at(tx, head), command, idle=idle, now_ms=now_ms)
         seq = decision.seq
         if decision.events:
             seq = head.seq + 1
             self._extend(tx, head, decision.events, epoch=0, holder=head.holder)
-            self._pass_on(tx, run_id, command)
+            goes_on = any(isinstance(event, Resumed) for event in decision.events)
+            is_raise = isinstance(command, Raise) and goes_on
+            passed = Resume(by=command.by, reason=command.reason) if is_raise else command
+            self._pass_on(tx, run_id, passed)
         ack = Ack(
             verdict=decision.verdict,
             seq=seq,
@@ -215,17 +273,19 @@ class Ledger:
         run = self._at(tx, head)
         self._cache.pop(head.run_id, None)  # the draft is ours alone until it is complete
         at_ms = max(self._clock.wall_ms(), head.updated_at_ms)  # the order shown is the order kept
+        steady_ms = max(self._steady.now_ms(tx), head.steady_ms)  # (another machine's may lag)
+        drift_ms = at_ms - steady_ms
         seq, digest = head.seq, head.hash
         rows: list[Row] = []
         for event in events:
             seq += 1
-            evolve(run, Record(head.run_id, seq, at_ms, epoch, event))
+            evolve(run, Record(head.run_id, seq, at_ms, epoch, event, drift_ms))
             if isinstance(event, TextEnded):
                 replace_live(tx, head, event)
             payload = encode_event(event)
             covered = sha256(payload).digest()
-            digest = link(digest, head.run_id, seq, at_ms, epoch, covered)
-            rows.append(Row(seq, at_ms, epoch, payload, covered, digest))
+            digest = link(digest, head.run_id, seq, at_ms, epoch, covered, drift_ms)
+            rows.append(Row(seq, at_ms, epoch, payload, covered, digest, drift_ms))
         has_ended = run.ended and head.state not in TERMINAL
         if has_ended and (unfinished := tx.live(head.run_id, after_pos=0)):
             why = f"part {unfinished[0].part} of its text has not ended"
@@ -239,6 +299,7 @@ class Ledger:
             seq=seq,
             hash=digest,
             updated_at_ms=at_ms,
+            steady_ms=steady_ms,
             due_ms=due_ms,
         )
         kept = (head.state, head.epoch, head.holder, head.due_ms)
@@ -250,7 +311,9 @@ class Ledger:
             keep(tx, run, digest)
         self._remember(run, digest)
         if has_ended and head.parent:
-            self._tell_parent(tx, head.parent, ChildEnded(child=head.run_id, state=run.state))
+            used = run.used_at(steady_ms)
+            ended = ChildEnded(child=head.run_id, state=run.state, used=used)
+            self._tell_parent(tx, head.parent, ended)
         return after
 
     def _tell_parent(self, tx: Transaction, parent: str, ended: ChildEnded) -> None:
@@ -319,17 +382,25 @@ class Ledger:
         if not (is_due or is_left):
             return None
         lease = Lease(run_id, owner, head.epoch + 1)
-        claimed = Claimed(owner=owner, epoch=lease.epoch, code_version=code_version)
-        holder = _until(owner, self._clock.boot_time(), ttl_s)
+        claimed = Claimed(
+            owner=owner,
+            epoch=lease.epoch,
+            code_version=code_version,
+            alive_ms=last_sign_of_life(tx, head.holder),
+        )
+        holder = until(owner, self._clock.boot_time(), ttl_s)
         after = self._extend(tx, head, [claimed], epoch=lease.epoch, holder=holder)
         return Claim(lease, self._at(tx, after).copy())
 
     def renew(self, tx: Transaction, lease: Lease, *, ttl_s: float) -> None:
         """Hold on for longer. A lease that lapsed unnoticed may be renewed; a lost one may not."""
         head = self._existing(tx, lease.run_id)
-        _licensed(head, lease.epoch)
-        holder = _until(lease.owner, self._clock.boot_time(), ttl_s)
-        self._put(tx, msgspec.structs.replace(head, holder=holder))
+        licensed(head, lease.epoch)
+        holder = until(lease.owner, self._clock.boot_time(), ttl_s)
+        if gap := self._gap(tx, head):
+            self._extend(tx, head, gap, epoch=lease.epoch, holder=holder)
+        else:
+            self._put(tx, msgspec.structs.replace(head, holder=holder))
 
     def release(self, tx: Transaction, lease: Lease) -> None:
         """Let go. Nothing happens if another has taken over meanwhile."""
@@ -356,7 +427,7 @@ class Ledger:
         if claim is None:
             return  # it has an owner after all
         run = claim.run
-        events = [event for step in run.open_steps() for event in judged(step, run.steps[step])]
+        events = [event for step in run.open_steps() for event in judged(run, step)]
         for part, text in joined(tx.live(run_id, after_pos=0)).items():
             step = run.step_of_output(part)
             events.append(TextEnded(part=part, text=text, complete=False, step=step))
@@ -372,7 +443,7 @@ class Ledger:
     def say(self, tx: Transaction, lease: Lease, said: Live) -> str:
         """Add text to a part that has not ended: `shown`, `held` while pausing, or `refused`."""
         head = self._existing(tx, lease.run_id)
-        _licensed(head, lease.epoch)
+        licensed(head, lease.epoch)
         return add_live(tx, head, said, ended=lambda: self._at(tx, head).texts)
 
     # --- the end of a run, and the run behind it ----------------------------------------------
@@ -420,12 +491,6 @@ class Ledger:
             self._cache.popitem(last=False)
 
 
-def is_held(head: Head, now: BootTime) -> bool:
-    """Whether a live lease stands on the run. Boot time only: no wall clock can end it early."""
-    owner, boot, until_s = head.holder
-    return bool(owner) and boot == now.boot and until_s > now.seconds
-
-
 def _due_ms(run: Run, head: Head, events: Sequence[Event]) -> int:
     """When the next open timer of the run is due; of an ended run, an undo that was asked for."""
     if run.state in TERMINAL:
@@ -436,37 +501,3 @@ def _due_ms(run: Run, head: Head, events: Sequence[Event]) -> int:
         return head.due_ms
     timers = [run.questions[name].due_ms for name in run.open_questions()]
     return min((due_ms for due_ms in timers if due_ms), default=0)
-
-
-def _licensed(head: Head, epoch: int | None) -> None:
-    """Refuse whoever is not the present owner. Asked inside the transaction, by every write."""
-    if epoch is None:
-        why = "only its owner may append; controls go through command()"
-    elif epoch != head.epoch:
-        why = "another process has taken it over"
-    elif not head.holder.owner and head.state not in TERMINAL:
-        why = "its owner has given it back"
-    else:
-        return
-    raise Fenced(head.run_id, epoch=epoch, current_epoch=head.epoch, why=why)
-
-
-def _until(owner: str, now: BootTime, ttl_s: float) -> Holder:
-    return Holder(owner, now.boot, now.seconds + ttl_s)
-
-
-def _body(command: Command) -> bytes:
-    """What is asked, without what may differ when it is sent again."""
-    asked = msgspec.structs.replace(command, key=None, seen_seq=None)
-    return sha256(msgspec.json.encode(asked)).digest()
-
-
-def _key_reused(head: Head, command: Command) -> Ack:
-    return Ack(
-        verdict="rejected",
-        seq=head.seq,
-        state=head.state,
-        reason="key_reused",
-        message=f"Cannot {command.verb} run {head.run_id}: the idempotency key {command.key!r} was "
-        "used before for something else. Nothing was changed. Send it with a new key.",
-    )

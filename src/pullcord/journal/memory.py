@@ -9,7 +9,7 @@ import msgspec
 
 from pullcord.core.states import LIVING, NEEDS_OWNER, RunState
 from pullcord.journal.chain import Row
-from pullcord.journal.store import Head, Holder, LiveText, Snapshot, StoredAck, Transaction, View
+from pullcord.journal.store import Head, LiveText, Snapshot, StoredAck, Transaction, View
 
 T = TypeVar("T")
 _K = TypeVar("_K")
@@ -78,6 +78,7 @@ class _Tables:
         self._acks: dict[tuple[str, str], StoredAck] = {}
         self._blobs: dict[bytes, bytes] = {}
         self._live: dict[str, tuple[LiveText, ...]] = {}
+        self._boots: dict[str, int] = {}
         self._log: list[str] = []  # the run of each record, in commit order
         self._texts = 0
         self._number = 0
@@ -119,7 +120,13 @@ class _Tables:
         if kept is None:
             return None
         last = self._rows[run_id][-1]
-        return msgspec.structs.replace(kept, seq=last.seq, hash=last.hash, updated_at_ms=last.at_ms)
+        return msgspec.structs.replace(
+            kept,
+            seq=last.seq,
+            hash=last.hash,
+            updated_at_ms=last.at_ms,
+            steady_ms=last.at_ms - (last.drift_ms or 0),
+        )
 
     def beginning_with(self, prefix: str, *, limit: int) -> list[str]:
         return sorted(run for run in self._heads if run.startswith(prefix))[:limit]
@@ -176,6 +183,13 @@ class _Tables:
     def live_end(self, run_id: str, part: str) -> int:
         return sum(len(text.text) for text in self._live.get(run_id, ()) if text.part == part)
 
+    def boot_base(self, boot: str) -> int | None:
+        return self._boots.get(boot)
+
+    def latest_ms(self) -> int:
+        rows = (row for run in self._rows.values() for row in run)
+        return max((row.at_ms - (row.drift_ms or 0) for row in rows), default=0)
+
     def position(self) -> tuple[int, int]:
         return len(self._log), self._texts
 
@@ -192,7 +206,8 @@ class _Tables:
     def free(self, owner: str) -> None:
         for head in list(self._heads.values()):
             if head.holder.owner == owner:
-                self.put_head(msgspec.structs.replace(head, holder=Holder()))
+                let_go = head.holder._replace(owner="", until_s=0.0)
+                self.put_head(msgspec.structs.replace(head, holder=let_go))
 
     def add_rows(self, run_id: str, rows: Sequence[Row]) -> None:
         mine = self._rows.setdefault(run_id, [])
@@ -201,6 +216,9 @@ class _Tables:
         self._undo.append(lambda: self._log.__delitem__(slice(log_length, None)))
         mine.extend(rows)
         self._log.extend(run_id for _ in rows)
+
+    def put_boot_base(self, boot: str, base_ms: int) -> None:
+        self._put(self._boots, boot, base_ms)
 
     def put_snapshot(self, run_id: str, snapshot: Snapshot) -> None:
         self._put(self._snapshots, run_id, snapshot)

@@ -74,4 +74,12 @@ MIGRATIONS: Final = (
     CREATE INDEX runs_by_due   ON runs (due_ms) WHERE due_ms > 0;
     CREATE INDEX runs_by_owner ON runs (owner)  WHERE owner > '';
     """,
+    """
+    CREATE TABLE boots (                       -- the clock that never jumps: one line per boot
+        boot    TEXT PRIMARY KEY,
+        base_ms INTEGER NOT NULL               -- what it shows when the boot's own clock shows 0
+    ) STRICT, WITHOUT ROWID;
+    ALTER TABLE records ADD COLUMN drift_ms INTEGER;  -- at_ms ahead of that clock; NULL: unknown
+    ALTER TABLE runs ADD COLUMN lease_from_s REAL NOT NULL DEFAULT 0;  -- last sign of life
+    """,
 )

@@ -14,9 +14,12 @@ from pullcord.journal.store import INLINE_MAX_BYTES, Head, Holder, LiveText, Sna
 _NUM: Final = "SELECT num FROM runs WHERE run_id = ?"
 _RUN: Final = (
     "SELECT run_id, agent, thread, parent, created_at_ms, state, epoch, owner, lease_boot, "
-    "lease_until_s, due_ms, num FROM runs"
+    "lease_until_s, lease_from_s, due_ms, num FROM runs"
 )
-_LAST: Final = "SELECT seq, hash, at_ms FROM records WHERE run = ? ORDER BY seq DESC LIMIT 1"
+_LAST: Final = (
+    "SELECT seq, hash, at_ms, at_ms - coalesce(drift_ms, 0) FROM records "
+    "WHERE run = ? ORDER BY seq DESC LIMIT 1"
+)
 _LIVING: Final = tuple(str(state) for state in LIVING)
 
 
@@ -93,7 +96,7 @@ class Connection:
 
     def _head_of(self, row: Sequence[Any]) -> Head:
         run_id, agent, thread, parent, created_at_ms, state, epoch, *holder, due_ms, num = row
-        seq, digest, at_ms = self._one(_LAST, (num,)) or (0, GENESIS, 0)
+        seq, digest, at_ms, steady_ms = self._one(_LAST, (num,)) or (0, GENESIS, 0, 0)
         return Head(
             run_id,
             agent,
@@ -107,6 +110,7 @@ class Connection:
             digest,
             at_ms,
             due_ms,
+            steady_ms,
         )
 
     def claimable(self, *, boot: str, now_s: float, agents: Iterable[str], limit: int) -> list[str]:
@@ -145,7 +149,7 @@ class Connection:
     def rows(self, run_id: str, *, after_seq: int, limit: int) -> list[Row]:
         found = self._all(
             "SELECT seq, at_ms, epoch, coalesce(payload, (SELECT data FROM blobs b "
-            "WHERE b.digest = r.digest)), digest, hash FROM records r "
+            "WHERE b.digest = r.digest)), digest, hash, drift_ms FROM records r "
             f"WHERE run = ({_NUM}) AND seq > ? ORDER BY seq LIMIT ?",
             (run_id, after_seq, limit),
         )
@@ -186,6 +190,14 @@ class Connection:
         )
         return row[0] + len(row[1].decode()) if row else 0
 
+    def boot_base(self, boot: str) -> int | None:
+        row = self._one("SELECT base_ms FROM boots WHERE boot = ?", (boot,))
+        return row[0] if row else None
+
+    def latest_ms(self) -> int:
+        row = self._one("SELECT max(at_ms - coalesce(drift_ms, 0)) FROM records", ())
+        return (row[0] if row else None) or 0
+
     def position(self) -> tuple[int, int]:
         row = self._one(
             "SELECT coalesce((SELECT max(pos) FROM records), 0), "
@@ -209,16 +221,18 @@ class Connection:
         kept = (head.state.value, head.epoch, *head.holder, head.due_ms)
         self.run(
             "INSERT INTO runs (run_id, agent, thread, parent, created_at_ms, state, epoch, owner, "
-            "lease_boot, lease_until_s, due_ms) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) "
+            "lease_boot, lease_until_s, lease_from_s, due_ms) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) "
             "ON CONFLICT (run_id) DO UPDATE SET state = excluded.state, epoch = excluded.epoch, "
             "owner = excluded.owner, lease_boot = excluded.lease_boot, "
-            "lease_until_s = excluded.lease_until_s, due_ms = excluded.due_ms",
+            "lease_until_s = excluded.lease_until_s, lease_from_s = excluded.lease_from_s, "
+            "due_ms = excluded.due_ms",
             (head.run_id, head.agent, head.thread, head.parent, head.created_at_ms, *kept),
         )
 
     def free(self, owner: str) -> None:
         self.run(
-            "UPDATE runs SET owner = '', lease_boot = '', lease_until_s = 0 WHERE owner = ?",
+            "UPDATE runs SET owner = '', lease_until_s = 0 WHERE owner = ?",
             (owner,),
         )
 
@@ -228,8 +242,8 @@ class Connection:
             if row.payload is not None and row.digest is not None and not inline:
                 self.put_blob(row.digest, row.payload)
             self.run(
-                "INSERT INTO records (run, seq, at_ms, epoch, payload, digest, hash) "
-                f"VALUES (({_NUM}), ?, ?, ?, ?, ?, ?)",
+                "INSERT INTO records (run, seq, at_ms, epoch, payload, digest, hash, drift_ms) "
+                f"VALUES (({_NUM}), ?, ?, ?, ?, ?, ?, ?)",
                 (
                     run_id,
                     row.seq,
@@ -238,8 +252,12 @@ class Connection:
                     row.payload if inline else None,
                     None if inline else row.digest,
                     row.hash,
+                    row.drift_ms,
                 ),
             )
+
+    def put_boot_base(self, boot: str, base_ms: int) -> None:
+        self.run("INSERT INTO boots VALUES (?, ?)", (boot, base_ms))
 
     def put_snapshot(self, run_id: str, snapshot: Snapshot) -> None:
         self.run(

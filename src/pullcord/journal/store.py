@@ -17,11 +17,13 @@ INLINE_MAX_BYTES: Final = 16 * 1024
 
 
 class Holder(NamedTuple):
-    """Who holds a run, and until when on the clock of which boot. No owner: nobody."""
+    """Who holds a run, and until when on the clock of which boot; and since when, which is the
+    owner's last sign of life. No owner: nobody, any more."""
 
     owner: str = ""
     boot: str = ""
     until_s: float = 0.0
+    from_s: float = 0.0
 
 
 class Head(msgspec.Struct, frozen=True):
@@ -39,7 +41,8 @@ class Head(msgspec.Struct, frozen=True):
     seq: int
     hash: bytes
     updated_at_ms: int
-    due_ms: int = 0  # by the wall clock, when a timer of it is due; 0: it has none
+    due_ms: int = 0  # by the steady clock, when a timer of it is due; 0: it has none
+    steady_ms: int = 0  # of the last record, on the clock that never jumps
 
 
 class LiveText(NamedTuple):
@@ -116,6 +119,14 @@ class View(Protocol):
         """How many characters of this part are kept as live text."""
         ...
 
+    def boot_base(self, boot: str) -> int | None:
+        """What the steady clock shows when the clock of this boot shows 0, once that is known."""
+        ...
+
+    def latest_ms(self) -> int:
+        """The latest that the steady clock has shown in any record. Looks at all of them."""
+        ...
+
     def position(self) -> tuple[int, int]:
         """Where the store ends now: a mark for `changed`."""
         ...
@@ -141,6 +152,7 @@ class Transaction(View, Protocol):
         """Payloads over `INLINE_MAX_BYTES` are kept once, by digest, in the same transaction."""
         ...
 
+    def put_boot_base(self, boot: str, base_ms: int) -> None: ...
     def put_snapshot(self, run_id: str, snapshot: Snapshot) -> None: ...
     def put_ack(self, run_id: str, key: str, stored: StoredAck) -> None: ...
     def put_blob(self, digest: bytes, data: bytes) -> None: ...

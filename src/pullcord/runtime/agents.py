@@ -7,6 +7,8 @@ from functools import cached_property
 from importlib import import_module
 from typing import Any, Final, Protocol, TypeAlias, runtime_checkable
 
+from pullcord.core.conditions import Condition
+from pullcord.core.limits import Limits, Then
 from pullcord.errors import InvalidInput
 
 Function: TypeAlias = Callable[..., Coroutine[Any, Any, Any]]
@@ -35,18 +37,35 @@ class Body(Protocol):
     async def enter(self, ctx: Any, given: Any) -> Any: ...
 
 
+@runtime_checkable
+class Priced(Protocol):
+    """What may be entered costs money that a list of prices knows, or does not."""
+
+    @property
+    def limits(self) -> Limits:
+        """What a run of it may use, if nobody says otherwise."""
+        ...
+
+    def is_priced(self, model: str) -> bool:
+        """Whether it is known what it costs, with this model or with its own."""
+        ...
+
+
 @dataclass(frozen=True)
 class Agent:
     """A plain `async def agent(ctx, input)`, or `async def agent(ctx)`; or a `pydantic_ai.Agent`.
 
     `version` is kept with every run and claim, so that a journal says which code did what.
     `deps` makes what dies with the process (clients, connections); the agent finds it as
-    `ctx.deps`, made anew each time it is entered.
+    `ctx.deps`, made anew each time it is entered. `limits`: what a run of it may use (see
+    `pullcord.limits`), and `on_exhausted` what happens then.
     """
 
     function: Any
     version: str = ""
     deps: Callable[[], Any] | None = None
+    limits: "Condition | Callable[..., Any] | None" = None
+    on_exhausted: Then | None = None
 
     def __post_init__(self) -> None:
         _ = self.body

@@ -133,7 +133,7 @@ async def _ask(
     text: str,
 ) -> None:
     site, policy = doors.site, tool.policy
-    due_ms = site.clock.wall_ms() + round(policy.approve_within_s * 1000)
+    due_ms = await site.journal.now_ms() + round(policy.approve_within_s * 1000)
     details = {
         "tool": tool.name,
         "args": args,
@@ -152,7 +152,7 @@ async def _ask(
         place=place_of(who),
     )
     await doors.begin(lambda run: [*_outdated(doors, run, who), asked])
-    site.set_timer(due_ms)
+    site.set_timer(due_ms, now_ms=doors.run.steady_ms)
     notice = Notice(
         run_id=doors.run.id,
         question=question,

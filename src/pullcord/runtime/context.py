@@ -28,19 +28,22 @@ from pullcord.core.events import (
     Planned,
     QuestionAsked,
     Remembered,
+    Spent,
     TextEnded,
 )
+from pullcord.core.limits import Limits, Then, price_in
 from pullcord.core.run import Run
 from pullcord.core.states import RunState
 from pullcord.core.values import check_id, check_text, dump, load
 from pullcord.errors import AgentUnknown, InvalidInput, InvalidText
 from pullcord.journal.ledger import Append
-from pullcord.runtime.agents import Foreign, Function, name_of
+from pullcord.runtime.agents import Agent, Foreign, Function, name_of
 from pullcord.runtime.calling import Command, CommandResult, ToolCall
 from pullcord.runtime.driver import Driver
 from pullcord.runtime.flight import Manner, current_flight
 from pullcord.runtime.history import Turn, history
 from pullcord.runtime.identity import Identity, Scope, short_id
+from pullcord.runtime.limiting import Given, limits_for
 from pullcord.runtime.outcome import outcome
 from pullcord.runtime.questions import answered, ask
 from pullcord.runtime.steps import Wish, carry_out, plain_step
@@ -301,10 +304,13 @@ class Context:
         *,
         detached: bool = False,
         key: str | None = None,
+        limits: Given = None,
+        on_exhausted: Then | None = None,
     ) -> "ChildRun":
         """Start another agent under this run; `await child.result()` waits for it. Awaited children
         share its fate: paused, resumed and cancelled with it, and it does not end before them.
-        Detached ones are only listed."""
+        Detached ones are only listed. What awaited ones use counts against the limits of this run
+        too; they have others of their own only if they are given some, or their agent is."""
         agent = check_id(name_of(agent, self._driver.site.agents), kind="agent")
         who = self._scope.step(f"spawn {agent}", [agent, given], key)
         driver = self._driver
@@ -328,12 +334,41 @@ class Context:
             by=driver.run.id,
             target=f"{home[0]}:{agent}" if home else None,
             cwd=home[1] if home else None,
+            limits=(own := await self._limits_of(agent, limits, on_exhausted, detached=detached)),
+            price=price_in(own) or driver.run.price,
         )
         await driver.begin(
             ChildBorn(child=child, detached=detached, agent=agent),
             Append(run_id=child, events=[born], expected_seq=0),
         )
         return ChildRun(driver, child)
+
+    async def _limits_of(
+        self, name: str, given: Given, then: Then | None, *, detached: bool
+    ) -> Limits | None:
+        site = self._driver.site
+        agent = site.agents[name]
+        assert isinstance(agent, Agent)
+        if given is None and agent.limits is None and not detached:
+            return None
+        now_ms, wall_ms = await site.journal.now_ms(), site.clock.wall_ms()
+        return limits_for(agent, given, then, model="", now_ms=now_ms, wall_ms=wall_ms)
+
+    async def spent(
+        self,
+        *,
+        usd: float | None = None,
+        tokens_in: int | None = None,
+        tokens_out: int | None = None,
+    ) -> None:
+        """Say what something has cost that you have done yourself: a call of a model, say. It is
+        counted once, and against the limits of the run. What is not said is unknown, not nothing.
+        """
+        key = self._scope.other("spent")
+        if key not in self._driver.memory.values:
+            micros = None if usd is None else round(usd * 1_000_000)
+            cost = Spent(cost_usd_micros=micros, tokens_in=tokens_in, tokens_out=tokens_out)
+            await self._driver.begin(lambda _: [cost, Remembered(key=key)])
 
     def has_spawned(self, agent: "str | Function | Foreign", *, key: str) -> bool:
         """Whether `spawn` with this key has started it, in this life or an earlier one."""
@@ -361,7 +396,7 @@ class Context:
         if not 0 <= seconds < 10**9:
             raise InvalidInput(f"Cannot sleep for {seconds} s. Nothing was changed.")
         name = self._scope.other("sleep")
-        due_ms = self._driver.site.clock.wall_ms() + round(seconds * 1000)
+        due_ms = await self._driver.site.journal.now_ms() + round(seconds * 1000)
         text = f"sleeping {seconds:g} s"
         await answered(
             self._driver, QuestionAsked(question=name, kind="timer", text=text, due_ms=due_ms)

@@ -9,7 +9,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 from pullcord.core.events import Event, StepInterrupted
 from pullcord.core.run import Run
 from pullcord.core.states import RunState
-from pullcord.errors import ImpossibleEvent, StorageFailed
+from pullcord.errors import BudgetBusy, ImpossibleEvent, OutOfLimits, StorageFailed
 from pullcord.journal.ledger import Change, Claim
 from pullcord.runtime.alarms import Alarm
 from pullcord.runtime.flight import Flight, current_flight
@@ -20,6 +20,7 @@ from pullcord.runtime.site import Site
 from pullcord.runtime.tools import Tool
 
 _log: Final = logging.getLogger("pullcord.runtime")
+_BUDGET_S: Final = 0.05
 T = TypeVar("T")
 Landing: TypeAlias = asyncio.Task[list[Event] | None]
 
@@ -72,13 +73,20 @@ class Doors:
 
         Raises:
             Interrupted: the run is being unwound.
+            OutOfLimits: a limit is reached, and the agent is to come to its end.
         """
         seen = -1
         while True:
             await self.gate.passes()
-            with self.busy():
-                if recorded := await self.record(wanted, *with_it):
-                    return recorded
+            try:
+                with self.busy():
+                    if recorded := await self.record(wanted, *with_it):
+                        return recorded
+            except BudgetBusy:
+                await self.rest(_BUDGET_S)
+                continue
+            if (limit := self.run.reached) and limit.then == "wrap_up" and not self.run.cancel:
+                raise OutOfLimits("this", leaves=limit.leaves)
             if seen == self.run.seq and self.run.state is RunState.RUNNING:
                 why = "it was refused twice in a row, and nothing had happened in between"
                 raise ImpossibleEvent(self.run.id, event="this", why=why)

@@ -21,6 +21,7 @@ from pullcord.core.events import (
     Requeued,
     Rung,
     StepInDoubt,
+    Stopped,
 )
 from pullcord.core.states import RunState
 from pullcord.core.undo import to_undo
@@ -127,15 +128,22 @@ class Driver(Doors):
 
     def _begin(self) -> None:
         """Enter the agent; not where there is nothing for it to do."""
-        is_cancelling = self.run.state is _S.CANCELLING or self.run.ended
+        is_cancelling = self.run.state is _S.CANCELLING or self.run.ended or self._is_stopping
         self._is_for_undo = self.run.ended
         if is_cancelling:
             self.gate.close()  # it gets as far as it was, to say again how to release what it holds
-        if self.run.state is _S.RUNNING or (is_cancelling and self.run.defers):
+        wraps_up = self.run.state is _S.STOPPING and not is_cancelling
+        if self.run.state is _S.RUNNING or wraps_up or (is_cancelling and self.run.defers):
             self.is_only_unwinding = is_cancelling
             self._entry.begin(self._enter(self), only_to_unwind=is_cancelling)
         else:
             self._is_parking = True
+
+    @property
+    def _is_stopping(self) -> bool:
+        """A limit is reached, and there is nothing left for the agent to do."""
+        limit = self.run.reached
+        return self.run.state is _S.STOPPING and limit is not None and limit.then != "wrap_up"
 
     def _is_known(self, step: str) -> bool:
         """Whether it can be undone without the agent's help."""
@@ -173,9 +181,11 @@ class Driver(Doors):
                 await self._resting()
             case _S.QUEUED:
                 await self._take_again()
+            case _S.STOPPING:
+                await self._stopping()
             case _S.CANCELLING:
                 await self._cancelling()
-            case _S.CANCELLED | _S.COMPLETED | _S.FAILED:
+            case _S.CANCELLED | _S.COMPLETED | _S.FAILED | _S.STOPPED:
                 await self._after_the_end()
 
     async def _after_the_end(self) -> None:
@@ -281,6 +291,39 @@ class Driver(Doors):
         self._rung = ""
         self.news()
 
+    async def _stopping(self) -> None:
+        """A limit is reached. What was under way ends by itself; or the agent, with a last word."""
+        for flight in self._flights:
+            flight.unpause()
+        if not self._is_stopping and not self._is_leaving:
+            self.gate.open()
+            if self._is_through:
+                await self._finish()
+            return
+        self.gate.close()
+        if (self._flights and not self._may_cut) or not self._landed() or not self._unwound():
+            return
+        if not self._is_stopping:  # the last word is said in another life
+            await self._give_back()
+            return
+        if self.run.living_children():
+            if self._is_leaving and self._may_cut:
+                await self._give_back()
+            return
+        if not self._released(hurry=False):
+            return
+        await end_texts(self)
+        if await self.record(self._stopped(), release=True):
+            self._is_over = True
+        self.news()
+
+    def _stopped(self, end: Completed | Failed | None = None) -> Stopped:
+        """How a run ends whose limits are reached, whatever its agent made of that."""
+        leaves = self.run.reached.leaves if self.run.reached else ()
+        if isinstance(end, Completed):
+            return Stopped(leaves=leaves, result=end.result)
+        return Stopped(leaves=leaves, error=end.error if end else "")
+
     async def _cancelling(self) -> None:
         self.gate.close()
         is_hurried = self.run.cancel is not None and bool(self.run.cancel.hurried_seq)
@@ -326,8 +369,9 @@ class Driver(Doors):
         await end_texts(self)
         if isinstance(end, Completed):
             await name_the_vanished(self)
-        recorded = await self.record(end, release=True)
-        if recorded == [end]:
+        said = self._stopped(end) if self.run.state is _S.STOPPING else end
+        recorded = await self.record(said, release=True)
+        if recorded == [said]:
             self._is_over = True
         self.news()
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from pullcord.core.events import Completed, Failed, Rung
 from pullcord.core.values import dump
-from pullcord.errors import InvalidInput
+from pullcord.errors import InvalidInput, OutOfLimits
 from pullcord.runtime.alarms import Alarm, Alarms
 from pullcord.runtime.flight import described
 from pullcord.runtime.gate import Gate
@@ -42,7 +42,9 @@ class Entry:
         if self._task.cancelled():  # by whom? Not by us, and no person's cancel looks like this
             said = "a cancellation that nobody asked for came out of the agent"
             return Failed(error=f"CancelledError: {said}")
-        if error := self._task.exception():
+        if isinstance(error := self._task.exception(), OutOfLimits):
+            return Failed(error="")  # it was told, and had nothing to give
+        if error:
             where = "".join(traceback.format_exception(error)).encode(errors="backslashreplace")
             _log.warning("Run %s fails.\n%s", self._run_id, where.decode())
             return Failed(error=described(error))

@@ -13,15 +13,19 @@ from pullcord.core.commands import (
     Command,
     Deny,
     Pause,
+    Raise,
     Redirect,
     Resume,
     Settle,
+    Signal,
     Source,
     Undo,
 )
+from pullcord.core.conditions import Used
 from pullcord.core.decide import Ack
 from pullcord.core.events import TAGS, CancelRequested, Record, TextEnded
 from pullcord.core.fold import evolve
+from pullcord.core.limits import Then
 from pullcord.core.receipts import Receipt, receipt
 from pullcord.core.run import Run
 from pullcord.core.states import TERMINAL, RunState
@@ -32,6 +36,7 @@ from pullcord.errors import NotReached
 from pullcord.journal.journal import Journal
 from pullcord.journal.reading import START, Cursor, Item
 from pullcord.journal.store import LiveText
+from pullcord.runtime.limiting import Given
 from pullcord.runtime.outcome import outcome
 
 _AT_REST = (*TERMINAL, RunState.PAUSED)
@@ -56,6 +61,8 @@ class Forks(Protocol):
         at: int | None = None,
         instruction: str | None = None,
         aside: str | None = None,
+        limits: Given = None,
+        on_exhausted: Then | None = None,
     ) -> "RunHandle": ...
 
     async def let_go(self, run_id: str) -> None:
@@ -141,6 +148,19 @@ class RunHandle:
         """I have dealt with this attention item."""
         return await self._ask(Settle(item=item, **_by(who)))
 
+    async def raise_limits(self, caps: Mapping[str, float], **who: Unpack[Signed]) -> Ack:
+        """It may use more: `{"steps": 80}`; also `tool_calls`, `tokens`, `usd`, `working_s`, as its
+        limits have them. A run that was paused because it had reached one of them goes on."""
+        return await self._ask(Raise(caps=dict(caps), **_by(who)))
+
+    async def signal(self, name: str, **who: Unpack[Signed]) -> Ack:
+        """What `External(name)` among its limits waits for has happened."""
+        return await self._ask(Signal(name=name, **_by(who)))
+
+    async def used(self) -> Used:
+        """Return what it, and everybody who works for it, has used of its limits."""
+        return await self._journal.used(self.id)
+
     async def _ask(self, command: Command) -> Ack:
         return await self._journal.command(self.id, command)
 
@@ -206,7 +226,7 @@ class RunHandle:
         """Wait until the run has ended and return what the agent returned.
 
         Raises:
-            RunFailed, RunCancelled: there is no result.
+            RunFailed, RunCancelled, RunStopped: there is no result.
         """
         run = await self.look()
         async with aclosing(self._journal.subscribe(self.id, after=Cursor(run.seq))) as stream:
@@ -220,11 +240,25 @@ class RunHandle:
     # --- go on from what it has done ---
 
     async def fork(
-        self, *, at: int | None = None, instruction: str | None = None, by: str = "program"
+        self,
+        *,
+        at: int | None = None,
+        instruction: str | None = None,
+        by: str = "program",
+        limits: Given = None,
+        on_exhausted: Then | None = None,
     ) -> "RunHandle":
         """Start a new run that finds everything answered which this one had finished up to record
-        `at` (default: all of it). This one is not touched."""
-        return await self._forks.fork(self.id, at=at, instruction=instruction, by=by)
+        `at` (default: all of it). This one is not touched. What it has used of its limits counts
+        for the new one, which has the same, or those it is given."""
+        return await self._forks.fork(
+            self.id,
+            at=at,
+            instruction=instruction,
+            by=by,
+            limits=limits,
+            on_exhausted=on_exhausted,
+        )
 
     async def ask_aside(self, question: str, *, by: str = "program") -> "RunHandle":
         """Ask about this run without disturbing it: a run of its own answers from a copy of what

@@ -13,6 +13,7 @@ from pullcord.core.events import (
     StepFinished,
     StepStarted,
     StepUndone,
+    Stopped,
     TextEnded,
 )
 from pullcord.core.fold import replay
@@ -97,8 +98,8 @@ def turn_of(run: Run, records: Sequence[Record]) -> Turn:
             case TextEnded(step="") as ended:
                 if ended.complete or (keep_partial and ended.text):
                     said.append(Said(ended.text, partial=not ended.complete))
-            case Completed() as completed:
-                result = load(completed.result)
+            case Completed() | Stopped() as ended:
+                result = load(ended.result)
             case _:
                 pass
     return Turn(

@@ -26,7 +26,7 @@ class Owner(Protocol):
 async def judge_what_was_begun(owner: Owner) -> None:
     """Judge what the owner before had begun."""
     for step in owner.run.open_steps():
-        await owner.record(together(*judged(step, owner.run.steps[step])))
+        await owner.record(together(*judged(owner.run, step)))
 
 
 async def end_texts(owner: Owner) -> None:

@@ -25,6 +25,7 @@ from pullcord.core.events import (
     StepFinished,
     TextEnded,
 )
+from pullcord.core.limits import Reserve
 from pullcord.core.run import Run, spoken_part
 from pullcord.core.values import Json
 from pullcord.errors import Interrupted
@@ -80,6 +81,8 @@ class Request:
     patience: Callable[[BaseException, int], Wait | None]
     parts: Callable[[Json], "list[tuple[int, Kind, str]]"]
     settles: Callable[[Run], list[Event]]
+    reserve: Reserve | None = None  # what it may cost
+    wraps_up: bool = False  # the one last request of a run whose limits are reached
 
 
 def step_of(number: int) -> str:
@@ -92,6 +95,7 @@ async def ask_model(driver: Driver, request: Request) -> Json:
 
     Raises:
         Told: somebody said something new before the answer was complete.
+        OutOfLimits: a limit is reached, and it was not asked.
         Exception: what the last attempt failed with.
         Interrupted: the run is being unwound.
     """
@@ -123,7 +127,7 @@ async def ask_model(driver: Driver, request: Request) -> Json:
                 shown = await answer.cut_there() or shown
                 failures += 1
                 wait = request.patience(flight.error, failures)
-                if wait is None:
+                if wait is None or (wait.pause and request.wraps_up):
                     raise flight.error
                 await _bide(driver, wait)
             case _:  # cut: by a redirect, or by a pause after which the same is asked again
@@ -163,6 +167,8 @@ def _intent(driver: Driver, request: Request, step: str, shown: str) -> Intent:
         with_it=unless_told,
         manner=manner,
         model=request.model,
+        reserve=request.reserve,
+        wraps_up=request.wraps_up,
     )
 
 

@@ -68,14 +68,15 @@ class Ownership:
     async def record(self, wanted: Wanted, *with_it: Change, release: bool = False) -> list[Event]:
         """Record what is wanted, or what has become of it, and return what was recorded.
 
-        Empty: a control or another decision overtook it and nothing was written; in particular a
-        `StepStarted` that comes back empty must not start. Several events are recorded together
-        or not at all. `with_it` (changes to other runs, in the same transaction) and `release`
-        belong to the events themselves: what has become of a result that was overtaken is
-        recorded alone.
+        Empty: a control or another decision overtook it, or a limit is reached, and nothing was
+        written; in particular a `StepStarted` that comes back empty must not start. Several events
+        are recorded together or not at all. `with_it` (changes to other runs, in the same
+        transaction) and `release` belong to the events themselves: what has become of a result
+        that was overtaken is recorded alone.
 
         Raises:
             Fenced: another process owns the run now. Abandon it.
+            BudgetBusy: it may begin when calls that are under way have ended, or not at all.
         """
         async with self._turn:
             while True:
@@ -99,7 +100,11 @@ class Ownership:
                     if conflict.run_id != self.run.id or not await self._catch_up():
                         raise
                     continue
-                self._follow(events, cast("Appended", results[0]))
+                appended = cast("Appended", results[0])
+                if appended.is_refused:  # a limit is reached: what follows from it is there to read
+                    await self._catch_up()
+                    return []
+                self._follow(events, appended)
                 return events
 
     async def say(self, part: str, text: str, *, offset: int, while_pausing: bool = True) -> bool:
@@ -141,7 +146,7 @@ class Ownership:
 
     def _follow(self, events: list[Event], appended: Appended) -> None:
         self.has_news = True
-        for event in events:
+        epoch, at_ms = self.lease.epoch, appended.at_ms
+        for event in (*appended.first, *events):
             seq = self.run.seq + 1
-            record = Record(self.run.id, seq, appended.at_ms, self.lease.epoch, event)
-            evolve(self.run, record)
+            evolve(self.run, Record(self.run.id, seq, at_ms, epoch, event, appended.drift_ms))

@@ -10,6 +10,7 @@ from typing import Any, Final, Literal, TypeAlias, get_args
 
 from pullcord.core.commands import Answer, Redirect
 from pullcord.core.events import Created
+from pullcord.core.limits import Limits, Then, price_in
 from pullcord.core.run import Run
 from pullcord.core.states import NEEDS_OWNER, TERMINAL, RunState
 from pullcord.core.values import dump, load
@@ -39,6 +40,7 @@ from pullcord.runtime.control import ControlThread
 from pullcord.runtime.driver import Driver
 from pullcord.runtime.handle import RunHandle
 from pullcord.runtime.identity import new_run_id
+from pullcord.runtime.limiting import Given, limits_for
 from pullcord.runtime.processes import Processes
 from pullcord.runtime.site import Habits, Notice
 from pullcord.runtime.tools import Policies, check_policy, policy_of
@@ -140,13 +142,17 @@ class Runtime:
         by: str = "program",
         target: str | None = None,
         model: str = "",
+        limits: Given = None,
+        on_exhausted: Then | None = None,
     ) -> RunHandle:
         """Start a run of this agent and return it at once; it is durable, whatever happens next.
 
         A thread is a conversation: its runs are driven one after the other, and each finds in
         `ctx.history()` what those before it have said and done. If one of them is still living:
         `refuse`, `queue` this one behind it, or `redirect` that one with the new input. `model`:
-        the one that a language-model agent is to use instead of its own.
+        the one that a language-model agent is to use instead of its own. `limits`: what the run
+        and everybody who works for it may use (see `pullcord.limits`), instead of what its agent
+        has; `on_exhausted`: what happens then.
 
         Raises:
             AgentUnknown: not one of this runtime's agents.
@@ -157,6 +163,7 @@ class Runtime:
             raise InvalidInput(f"if_busy cannot be {if_busy!r}. Nothing was started.")
         if name not in self.agents:
             raise AgentUnknown(name, known=self.agents)
+        own = await self._limits(name, limits, on_exhausted, model)
         born = Created(
             agent=name,
             thread=thread or run_id or new_run_id(),
@@ -166,6 +173,8 @@ class Runtime:
             cwd=os.getcwd() if target else None,
             by=by,
             model=model,
+            limits=own,
+            price=price_in(own),
         )
         while True:
             made = run_id or (born.thread if thread is None else new_run_id())
@@ -185,6 +194,19 @@ class Runtime:
                 if (await self.journal.command(busy.run_id, told)).holds:
                     return other
                 await other.reached(*TERMINAL)  # it is being cancelled: this one comes after it
+
+    async def _limits(self, agent: str, given: Given, then: Then | None, model: str) -> Limits:
+        now_ms, wall_ms = await self.journal.now_ms(), self.clock.wall_ms()
+        return limits_for(
+            self.agents[agent], given, then, model=model, now_ms=now_ms, wall_ms=wall_ms
+        )
+
+    async def _limits_like(self, source: Run, given: Given, then: Then | None) -> Limits | None:
+        """Those of the run that another goes on from, or others."""
+        if source.limits is None or (given is None and then is None):
+            return source.limits
+        given = source.limits.condition if given is None else given
+        return await self._limits(source.agent, given, then or source.limits.then, source.model)
 
     async def let_go(self, run_id: str) -> None:
         """Wait until this process does not drive the run, if it does."""
@@ -219,6 +241,8 @@ class Runtime:
         at: int | None = None,
         instruction: str | None = None,
         aside: str | None = None,
+        limits: Given = None,
+        on_exhausted: Then | None = None,
     ) -> RunHandle:
         """See `RunHandle.fork` and `RunHandle.ask_aside`."""
         source = await self.journal.load(run_id)
@@ -248,6 +272,9 @@ class Runtime:
             forked_at=place,
             aside=aside is not None,
             model=first.event.model,
+            limits=(own := await self._limits_like(source, limits, on_exhausted)),
+            price=price_in(own) or source.price,
+            used=await self.journal.used(run_id),
         )
         told = Redirect(by=by, instruction=instruction) if instruction is not None else None
         await self._create(made, born, alone=True, told=told)
@@ -281,11 +308,11 @@ class Runtime:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    def set_timer(self, due_ms: int) -> None:
+    def set_timer(self, due_ms: int, *, now_ms: int) -> None:
         if not self._timer.is_set or due_ms < self._timer_due_ms:
             self._timer.off()
             self._timer_due_ms = due_ms
-            self._timer.set(max(due_ms - self.clock.wall_ms(), 0) / 1000)
+            self._timer.set(max(due_ms - now_ms, 0) / 1000)
 
     @property
     def control(self) -> ControlThread:
@@ -393,11 +420,11 @@ class Runtime:
 
     async def _wake_sleepers(self) -> None:
         """Answer every timer that is due, also of runs that are in nobody's memory."""
-        now = self.clock.wall_ms()
+        now = await self.journal.now_ms()
         limit = _BATCH + len(self._left_alone) + len(self._drivers)
         for run_id, due_ms in await self.journal.due(agents=self.agents, limit=limit):
             if due_ms > now:
-                return self.set_timer(due_ms)
+                return self.set_timer(due_ms, now_ms=now)
             if run_id in self._left_alone or (run := await self._loaded(run_id)) is None:
                 continue
             if run.ended:  # what it has left behind is to be undone
@@ -460,39 +487,3 @@ def _entering(agent: Agent) -> Any:
         return await agent.enter(Context(driver, deps), load(driver.memory.input))
 
     return enter
-
-
-def open_runtime(
-    path: str | os.PathLike[str],
-    *,
-    agents: Mapping[str, "Agent | Function | Foreign"] | None = None,
-    clock: Clock | None = None,
-    habits: Habits | None = None,
-    only: str | None = None,
-    tools: Policies | None = None,
-    notify: Notify | None = None,
-) -> Runtime:
-    """Open the store at `path` (made if there is none; `":memory:"` keeps nothing).
-
-    With `agents`, runs of those agents are driven here, at once: new ones, ones that were given
-    back, and ones whose process has died; with `only`, nothing but that run and its children.
-    `tools` has policies by name for tools that do not declare their own. `notify` is called with
-    a `Notice` when an approval is asked for. Use it with `async with`.
-
-    Raises:
-        StoreRefused: the path cannot serve as a store; the message says what to do.
-    """
-    for name, given in (tools or {}).items():  # before anything is opened
-        check_policy(name, policy_of(given))
-    journal = Journal.open(path, clock=clock)
-    flag = "" if str(path) == ":memory:" else f"{os.path.abspath(path)}.kill-switch"
-    return Runtime(
-        journal,
-        agents=agents,
-        clock=clock,
-        habits=habits,
-        only=only,
-        tools=tools,
-        notify=notify,
-        flag=flag,
-    )

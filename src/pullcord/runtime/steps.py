@@ -16,12 +16,14 @@ from pullcord.core.events import (
     StepInDoubt,
     StepStarted,
 )
+from pullcord.core.limits import Reserve
 from pullcord.core.run import Run
 from pullcord.core.values import Json, dump, load
-from pullcord.errors import Interrupted, InvalidInput, NotDone, StepError
+from pullcord.errors import Interrupted, InvalidInput, NotDone, OutOfLimits, StepError
 from pullcord.runtime.driver import Driver
 from pullcord.runtime.flight import Flight, Manner, described
 from pullcord.runtime.identity import Identity
+from pullcord.runtime.limiting import ask_own_conditions
 from pullcord.runtime.memory import Past
 from pullcord.runtime.questions import ask_until_chosen, ask_what_happened
 from pullcord.runtime.tools import Retry
@@ -52,6 +54,8 @@ class Intent(msgspec.Struct, frozen=True, kw_only=True):
     tool: str = ""
     where: str = ""
     model: str = ""
+    reserve: Reserve | None = None
+    wraps_up: bool = False
 
 
 class Wish(Intent, frozen=True, kw_only=True):
@@ -260,11 +264,17 @@ async def begin(driver: Driver, wish: Intent, permit: Permit) -> Flight:
                 approval=permit.approval,
                 call=permit.call,
                 model=wish.model,
+                reserve=wish.reserve,
+                wraps_up=wish.wraps_up,
             ),
         ]
 
     try:
+        if not wish.wraps_up:
+            await ask_own_conditions(driver)
         await driver.begin(intent)
+    except OutOfLimits as limit:
+        raise OutOfLimits(who.name, leaves=limit.leaves) from None
     except asyncio.CancelledError:
         await asyncio.shield(asyncio.ensure_future(driver.never_mind(who.id)))
         raise

@@ -69,7 +69,8 @@ Script: TypeAlias = Iterable[Answer] | Callable[[list[m.ModelMessage]], Answer]
 class ScriptedModel(Model):
     """A model for tests and examples. Give it a script, or a function of the messages.
 
-    `requests` are the messages of every request it was sent (unless `keep=False`); `stalled` is
+    `requests` are the messages of every request it was sent and `offered` the tools that came with
+    each (unless `keep=False`); `stalled` is
     set when it has come to a delay. With a `ManualClock` as `alarms` its delays are in your hand.
     """
 
@@ -88,6 +89,7 @@ class ScriptedModel(Model):
         self._alarms = alarms or LoopAlarms()
         self._name = name
         self.requests: list[list[m.ModelMessage]] = []
+        self.offered: list[list[str]] = []  # the tools that came with each of them
         self.stalled = asyncio.Event()  # it has come to a delay
 
     @property
@@ -126,6 +128,9 @@ class ScriptedModel(Model):
         self._asked += 1
         if self._keep:
             self.requests.append(list(messages))
+            tools = model_request_parameters
+            names = [*tools.function_tools, *tools.output_tools]
+            self.offered.append([tool.name for tool in names])
         number = self._asked
         yield _Stream(
             model_request_parameters,

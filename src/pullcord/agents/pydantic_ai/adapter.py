@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from pydantic_ai import messages as m
 from pydantic_ai.agent import AbstractAgent
+from pydantic_ai.models import infer_model
 from pydantic_ai.usage import RunUsage, UsageLimits
 from pydantic_core import to_jsonable_python
 
@@ -25,7 +26,11 @@ from pullcord.agents.pydantic_ai.conversation import (
 )
 from pullcord.agents.pydantic_ai.cord import Cord
 from pullcord.agents.pydantic_ai.messages import Messages, delta, mended
+from pullcord.agents.pydantic_ai.prices import price_of
+from pullcord.agents.pydantic_ai.wrapping import wrap_up
 from pullcord.core.events import Remembered
+from pullcord.core.limits import DEFAULT_OF_MODELS, Limits
+from pullcord.errors import OutOfLimits
 from pullcord.journal.store import joined
 from pullcord.runtime.context import Context
 from pullcord.runtime.driver import Driver
@@ -33,6 +38,7 @@ from pullcord.runtime.modelling import Told, is_told
 from pullcord.runtime.site import Site
 
 _log: Final = logging.getLogger("pullcord.agents")
+_OURS: Final = UsageLimits(request_limit=None)  # the limits of the run count every request
 _CUT = "[Your answer above was cut off here: the user has something to say.]"
 _ASIDE = (
     "[This is a side question about the work above, which is paused and goes on afterwards. "
@@ -61,6 +67,14 @@ class PydanticAgent:
     @property
     def name(self) -> str:
         return self.agent.name or "agent"
+
+    @property
+    def limits(self) -> Limits:
+        return DEFAULT_OF_MODELS
+
+    def is_priced(self, model: str) -> bool:
+        wanted = model or self.agent.model
+        return wanted is not None and price_of(infer_model(wanted)) is not None
 
     @property
     def wants_input(self) -> bool:
@@ -119,7 +133,11 @@ class _Turn:
         prompt: Any = None if self._talk.has_begun else self._first_prompt(given)
         while True:
             try:
+                if self._driver.run.reached is not None:  # in an earlier life
+                    return await wrap_up(self._body.agent, self._driver, self._talk, given)
                 result = await self._piece(prompt, history)
+            except OutOfLimits:
+                continue
             except Told as told:
                 history = self._talk.so_far
                 prompt = None
@@ -155,7 +173,7 @@ class _Turn:
             deps=self._ctx.deps,
             capabilities=[cord],
             model=self._driver.memory.model or None,
-            usage_limits=self._body.usage_limits,
+            usage_limits=self._body.usage_limits or _OURS,
             usage=RunUsage(
                 requests=self._talk.answered,
                 input_tokens=cost.tokens_in,

@@ -299,6 +299,8 @@ def _note(run: Run, *, is_live: bool) -> str:
         undone = [step.name for step in run.steps.values() if step.undo == "undone"]
         gone = f" What these had done was undone: {', '.join(undone)}." if undone else ""
         return f"[The turn above was stopped by {run.cancel.by}{why}.{gone} {_LET_DIE}]"
+    if run.state is RunState.STOPPED and run.reached is not None:
+        return f"[The turn above was ended by its limits: {', '.join(run.reached.leaves)}.]"
     if run.state is RunState.FAILED:
         return f"[The turn above ended with an error: {run.error}]"
     return ""

@@ -23,12 +23,20 @@ from pydantic_ai.models import (
 )
 from pydantic_ai.models.wrapper import WrapperModel
 from pydantic_ai.settings import ModelSettings
+from pydantic_ai.usage import RequestUsage
 
 from pullcord.agents.pydantic_ai.conversation import Conversation
 from pullcord.agents.pydantic_ai.messages import response_of, stored_response
-from pullcord.agents.pydantic_ai.prices import spent_on, spent_so_far
+from pullcord.agents.pydantic_ai.prices import (
+    price_of,
+    reserve_for,
+    spent_on,
+    spent_so_far,
+    tokens_to_read,
+)
 from pullcord.agents.pydantic_ai.transports import watch
 from pullcord.core.values import Json
+from pullcord.errors import OutOfLimits
 from pullcord.runtime.driver import Driver
 from pullcord.runtime.modelling import Answer, Kind, Request, Told, Wait, ask_model, step_of
 from pullcord.runtime.tools import Retry
@@ -55,11 +63,13 @@ class Watched(WrapperModel):
         talk: Conversation,
         history: Callable[[], list[m.ModelMessage]],
         *,
-        continues: bool,
+        continues: bool = False,
+        wraps_up: bool = False,
     ) -> None:
         super().__init__(wrapped)
         self._driver, self._talk, self._history = driver, talk, history
-        self._continues = continues
+        self._continues, self._wraps_up = continues, wraps_up
+        self._price = driver.run.price or price_of(wrapped)
 
     async def request(
         self,
@@ -73,15 +83,17 @@ class Watched(WrapperModel):
         async def attempt(answer: Answer) -> Json:
             so_far = answer.before if self._continues else ""
             sent = [*messages, m.ModelResponse([m.TextPart(so_far)])] if so_far else messages
-            response = await self._attempt(answer, sent, model_settings, model_request_parameters)
+            stream = self._attempt(answer, sent, model_settings, model_request_parameters, read)
+            response = await stream
             response = _after(so_far, response) if so_far else response
-            answer.costs(spent_on(response))
+            answer.costs(spent_on(response, self._price))
             made[:] = [response]
             return stored_response(response)
 
         talk = self._talk
         known = list(talk.known)
         args = talk.next_request(self._history())
+        read = tokens_to_read(messages, args)
         request = Request(
             number=talk.number,
             model=self.wrapped.model_name,
@@ -90,10 +102,12 @@ class Watched(WrapperModel):
             patience=patience,
             parts=lambda stored: _texts(response_of(stored)),
             settles=talk.settles,
+            reserve=reserve_for(read, model_settings, self._price),
+            wraps_up=self._wraps_up,
         )
         try:
             stored = await ask_model(self._driver, request)
-        except Told:
+        except (Told, OutOfLimits):
             if step_of(talk.number) not in self._driver.run.steps:
                 talk.was_never_sent(known)
             raise
@@ -122,7 +136,9 @@ class Watched(WrapperModel):
         messages: list[m.ModelMessage],
         settings: ModelSettings | None,
         parameters: ModelRequestParameters,
+        read: int,
     ) -> m.ModelResponse:
+        answer.costs(spent_so_far(RequestUsage(), 0, read, self._price))
         if not _streams(self.wrapped):
             response = await self.wrapped.request(messages, settings, parameters)
             for index, kind, text in _texts(response):
@@ -132,7 +148,7 @@ class Watched(WrapperModel):
         async with self.wrapped.request_stream(messages, settings, parameters) as stream:
             async for event in stream:
                 chars += _tell(answer, event)
-                answer.costs(spent_so_far(stream.usage, chars))
+                answer.costs(spent_so_far(stream.usage, chars, read, self._price))
             answer.goes_on()
             response = stream.get()
         if response.state in ("incomplete", "interrupted") or not _has_ended(stream):

@@ -23,7 +23,15 @@ from pullcord.core.calls import as_declared
 from pullcord.core.events import Event, RunIn
 from pullcord.core.run import Run
 from pullcord.core.values import dump, load
-from pullcord.errors import InvalidInput, NotDone, RunCancelled, RunFailed, StepError, Unstorable
+from pullcord.errors import (
+    InvalidInput,
+    NotDone,
+    RunCancelled,
+    RunFailed,
+    RunStopped,
+    StepError,
+    Unstorable,
+)
 from pullcord.runtime.calling import Natively, ToolCall, place_of
 from pullcord.runtime.context import Context
 from pullcord.runtime.driver import Driver
@@ -116,9 +124,13 @@ class Supervised(WrapperToolset[Any]):
         key = spawn_key(self._talk.number, call_id)
         if is_told(self._driver.run) and not self._ctx.has_spawned(other, key=key):
             raise ToolFailed(NOT_STARTED)
-        child = await self._ctx.spawn(other, args["prompt"], key=key)
         try:
+            child = await self._ctx.spawn(other, args["prompt"], key=key)
             return await child.result()
+        except NotDone as told:
+            raise ToolFailed(f"{told.outcome}: {told.why}") from None
+        except RunStopped as stopped:
+            raise ToolFailed(f"stopped: it has used up {', '.join(stopped.leaves)}") from None
         except RunFailed as failed:
             raise ToolFailed(f"failed: {failed}") from None
         except RunCancelled as cancelled:

@@ -1,0 +1,47 @@
+"""`pullcord.open`: a store, and the agents that this process knows."""
+
+import os
+from collections.abc import Mapping
+
+from pullcord.journal.clock import Clock
+from pullcord.journal.journal import Journal
+from pullcord.runtime.agents import Agent, Foreign, Function
+from pullcord.runtime.runtime import Notify, Runtime
+from pullcord.runtime.site import Habits
+from pullcord.runtime.tools import Policies, check_policy, policy_of
+
+
+def open_runtime(
+    path: str | os.PathLike[str],
+    *,
+    agents: Mapping[str, "Agent | Function | Foreign"] | None = None,
+    clock: Clock | None = None,
+    habits: Habits | None = None,
+    only: str | None = None,
+    tools: Policies | None = None,
+    notify: Notify | None = None,
+) -> Runtime:
+    """Open the store at `path` (made if there is none; `":memory:"` keeps nothing).
+
+    With `agents`, runs of those agents are driven here, at once: new ones, ones that were given
+    back, and ones whose process has died; with `only`, nothing but that run and its children.
+    `tools` has policies by name for tools that do not declare their own. `notify` is called with
+    a `Notice` when an approval is asked for. Use it with `async with`.
+
+    Raises:
+        StoreRefused: the path cannot serve as a store; the message says what to do.
+    """
+    for name, given in (tools or {}).items():  # before anything is opened
+        check_policy(name, policy_of(given))
+    journal = Journal.open(path, clock=clock)
+    flag = "" if str(path) == ":memory:" else f"{os.path.abspath(path)}.kill-switch"
+    return Runtime(
+        journal,
+        agents=agents,
+        clock=clock,
+        habits=habits,
+        only=only,
+        tools=tools,
+        notify=notify,
+        flag=flag,
+    )
