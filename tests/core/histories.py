@@ -90,6 +90,8 @@ def owner_events(draw: st.DrawFn, run: Run) -> Event:
                 Completed(result=dump(name)),
                 Failed(error="boom"),
                 StepStarted(step=name, name=name, attempt=attempt, undoable=True),
+                StepStarted(step=name, name=name, attempt=attempt, tool="look", args=dump([name])),
+                StepStarted(step=name, name=name, attempt=attempt, model="scripted"),
                 StepFinished(step=name, result=dump([name])),
                 StepFailed(step=name, error="boom"),
                 StepInterrupted(step=name),

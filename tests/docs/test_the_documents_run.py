@@ -95,7 +95,17 @@ def test_an_example_fits_on_a_screen(example: Path) -> None:
 
 def test_every_promise_names_a_test_and_every_promise_test_is_named() -> None:
     promised = set(re.findall(r"`(tests/[a-z_/]+\.py)`", (ROOT / "docs/promises.md").read_text()))
-    folders = ("promises", "storage", "races", "crash", "contracts", "corpus", "tools", "agents")
+    folders = (
+        "promises",
+        "storage",
+        "races",
+        "crash",
+        "contracts",
+        "corpus",
+        "tools",
+        "agents",
+        "guards",
+    )
     there = {
         str(path.relative_to(ROOT))
         for folder in folders

@@ -22,6 +22,14 @@ class Child:
         self._stdin.write(text.encode() + b"\n")
         await self._stdin.drain()
 
+    def signal(self, number: int) -> None:
+        self._process.send_signal(number)
+
+    async def kill(self) -> None:
+        """As `kill -9` does."""
+        self._process.kill()
+        await self._process.wait()
+
     async def end(self) -> None:
         self._stdin.close()
         async with asyncio.timeout(60):

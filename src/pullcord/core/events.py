@@ -12,6 +12,7 @@ import msgspec
 from pullcord.core.commands import Source
 from pullcord.core.conditions import Price, Used
 from pullcord.core.limits import Limits, Reserve, Then
+from pullcord.core.trail import Runaway
 from pullcord.core.values import NULL, VALUE_MAX_BYTES, Json
 from pullcord.errors import ChainBroken, FormatUnknown, InvalidText, Unstorable
 
@@ -69,6 +70,7 @@ class Created(_Event, frozen=True, kw_only=True, tag="created"):
     limits: Limits | None = None  # when it stops by itself
     used: Used | None = None  # of its limits, by the run it goes on from
     price: Price | None = None  # of its model, as somebody who limits it has said
+    runaway: Runaway | None = None  # when it is paused for having lost its way; None: as usual
 
 
 class Claimed(_Event, frozen=True, kw_only=True, tag="claimed"):

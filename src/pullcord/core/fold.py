@@ -68,6 +68,7 @@ from pullcord.core.run import (
     StepStatus,
     Stop,
 )
+from pullcord.core.runaway import follow
 from pullcord.core.states import TABLE, TERMINAL, RunState
 from pullcord.core.undo import may_have_happened, to_undo, undo_item, would_undo
 from pullcord.errors import ImpossibleEvent
@@ -112,6 +113,7 @@ def evolve(run: Run, record: Record) -> None:
         _count_time(run, event, record, after)
         if effect := _EFFECTS.get(type(event)):
             effect(run, event, record)
+        follow(run, record)
         if isinstance(event, Asked):
             run.control_seq = seq
         if after is not run.state:
@@ -130,6 +132,7 @@ def _created(run: Run, event: Created, record: Record) -> None:
     run.code_version, run.model = event.code_version, event.model
     run.forked_from, run.forked_at = event.forked_from, event.forked_at
     run.limits, run.below, run.price = event.limits, event.used or Used(), event.price
+    run.runaway = event.runaway
     run.state_seq = record.seq
     run.created_at_ms, run.since_ms = record.at_ms, record.steady_ms
 

@@ -12,6 +12,7 @@ from pullcord.core.conditions import Facts, NoOpenTools, Price, Used, leaves
 from pullcord.core.events import Choice, Effect, PlanItem, Rung, RunIn, Verdict
 from pullcord.core.limits import Limits, Reached, Reserve
 from pullcord.core.states import TERMINAL, RunState
+from pullcord.core.trail import Runaway, Trail
 
 StepStatus: TypeAlias = Literal["started", "finished", "failed", "interrupted", "in_doubt"]
 SNAPSHOT_FORMAT: Final = 5
@@ -197,6 +198,8 @@ class Run(msgspec.Struct, omit_defaults=True):
     reserved: dict[str, Reserve] = msgspec.field(default_factory=dict[str, Reserve])  # by step
     met: dict[str, int] = msgspec.field(default_factory=dict[str, int])  # condition → its record
     reached: Reached | None = None
+    runaway: Runaway | None = None
+    trail: Trail = Trail()
 
     @property
     def ended(self) -> bool:

@@ -31,7 +31,7 @@ from pullcord.core.values import check_id, check_text
 from pullcord.errors import InvalidId, InvalidInput
 from pullcord.journal.clock import Clock, SystemClock
 from pullcord.journal.hands import Answer, Hands, ThreadHands, settled
-from pullcord.journal.ledger import Appended, Change, Claim, Lease, Ledger, Order
+from pullcord.journal.ledger import Append, Appended, Change, Claim, Lease, Ledger, Order
 from pullcord.journal.limiting import used_of
 from pullcord.journal.live import Live
 from pullcord.journal.memory import MemoryStore
@@ -141,6 +141,12 @@ class Journal:
         check_id(run_id)
         check_command(command)
         return await self._hands.write(lambda tx: self._ledger.command(tx, run_id, command))
+
+    async def remark(self, run_id: str, raised: AttentionRaised) -> None:
+        """Raise an attention item, or say more of an open one, without owning the run: whoever
+        does may be unable to. Says nothing twice."""
+        _check(Append(run_id=run_id, events=[raised], expected_seq=0))
+        await self._hands.write(lambda tx: self._ledger.remark(tx, run_id, raised))
 
     async def acquire(
         self,

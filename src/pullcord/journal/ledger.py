@@ -17,13 +17,16 @@ from pullcord.core.decide import Ack, decide, nothing_to_stop_or_undo
 from pullcord.core.events import (
     TAGS,
     Answered,
+    AttentionRaised,
     Cancelled,
     ChildBorn,
     ChildEnded,
     Claimed,
     Created,
     Event,
+    LimitReached,
     PauseRequested,
+    Planned,
     QuestionAsked,
     QuestionWithdrawn,
     Record,
@@ -36,6 +39,7 @@ from pullcord.core.events import (
 from pullcord.core.fold import evolve
 from pullcord.core.judging import judged
 from pullcord.core.run import Run
+from pullcord.core.runaway import seen
 from pullcord.core.states import NEEDS_OWNER, TABLE, TERMINAL, RunState
 from pullcord.core.undo import to_undo
 from pullcord.errors import (
@@ -176,23 +180,30 @@ class Ledger:
         return Appended(change.run_id, after.seq, after.updated_at_ms, drift_ms, first)
 
     def _is_limited(self, tx: Transaction, head: Head, events: Sequence[Event]) -> bool:
-        """Whether nothing may begin, because a limit is reached; then that is recorded."""
-        begins = any(isinstance(event, StepStarted | ChildBorn) for event in events)
+        """Whether nothing may begin: the run has lost its way, or a limit is reached. Then that is
+        recorded, and stops it."""
+        begins = any(isinstance(event, StepStarted | ChildBorn | Planned) for event in events)
         if not begins or head.state is not RunState.RUNNING:
             return False
         run = self._at(tx, head)
+        if what := next((said for event in events if (said := seen(run, event))), ""):
+            lost = PauseRequested(by="guard", source="guard", reason=what)
+            self._stop_for(tx, head, lost)
+            return True
         costs = any(isinstance(event, StepStarted) and event.reserve for event in events)
         now_ms = self._steady.now_ms(tx)
         hit = reached(run, lambda run_id: self._found(tx, run_id), now_ms, costs=costs)
         if hit is None:
             return False
-        holder = self._existing(tx, hit.run_id)
-        asked = hit.asks_for()
-        if TAGS[type(asked)] in TABLE[holder.state].on:
-            self._extend(tx, holder, [asked], epoch=0, holder=holder.holder)
-        kind = Pause if isinstance(asked, PauseRequested) else Cancel
-        self._pass_on(tx, hit.run_id, kind(by=asked.by, reason=asked.reason, source="limit"))
+        self._stop_for(tx, self._existing(tx, hit.run_id), hit.asks_for())
         return True
+
+    def _stop_for(self, tx: Transaction, head: Head, asked: PauseRequested | LimitReached) -> None:
+        """Record what stops a run, unless something has already, and stop who works for it."""
+        if TAGS[type(asked)] in TABLE[head.state].on:
+            self._extend(tx, head, [asked], epoch=0, holder=head.holder)
+        kind = Pause if isinstance(asked, PauseRequested) else Cancel
+        self._pass_on(tx, head.run_id, kind(by=asked.by, reason=asked.reason, source=asked.source))
 
     def _found(self, tx: Transaction, run_id: str) -> Run | None:
         head = self._head(tx, run_id)
@@ -233,6 +244,12 @@ class Ledger:
         if command.key is not None:
             tx.put_ack(run_id, command.key, StoredAck(digest, msgspec.json.encode(ack)))
         return ack
+
+    def remark(self, tx: Transaction, run_id: str, raised: AttentionRaised) -> None:
+        """Raise an attention item without the owner's licence. It changes nothing else."""
+        head = self._existing(tx, run_id)
+        if self._at(tx, head).attention.get(raised.item) != raised.text:
+            self._extend(tx, head, [raised], epoch=0, holder=head.holder)
 
     def _pass_on(self, tx: Transaction, run_id: str, command: Command) -> None:
         """Awaited children share their parent's fate, in the same transaction: there is no moment

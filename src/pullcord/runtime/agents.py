@@ -9,6 +9,7 @@ from typing import Any, Final, Protocol, TypeAlias, runtime_checkable
 
 from pullcord.core.conditions import Condition
 from pullcord.core.limits import Limits, Then
+from pullcord.core.trail import Runaway, check_runaway
 from pullcord.errors import InvalidInput
 
 Function: TypeAlias = Callable[..., Coroutine[Any, Any, Any]]
@@ -58,7 +59,8 @@ class Agent:
     `version` is kept with every run and claim, so that a journal says which code did what.
     `deps` makes what dies with the process (clients, connections); the agent finds it as
     `ctx.deps`, made anew each time it is entered. `limits`: what a run of it may use (see
-    `pullcord.limits`), and `on_exhausted` what happens then.
+    `pullcord.limits`), and `on_exhausted` what happens then. `runaway`: when its runs are paused
+    for having lost their way, if not as usual.
     """
 
     function: Any
@@ -66,9 +68,12 @@ class Agent:
     deps: Callable[[], Any] | None = None
     limits: "Condition | Callable[..., Any] | None" = None
     on_exhausted: Then | None = None
+    runaway: Runaway | None = None
 
     def __post_init__(self) -> None:
         _ = self.body
+        if self.runaway is not None:
+            check_runaway(self.runaway)
 
     @cached_property
     def body(self) -> Body:
@@ -140,3 +145,8 @@ def name_of(given: "str | Function | Foreign", agents: Mapping[str, object]) -> 
 
 def as_agent(given: "Agent | Function | Foreign") -> Agent:
     return given if isinstance(given, Agent) else Agent(given)
+
+
+def guarded_by(agent: object) -> Runaway | None:
+    """The thresholds that an agent of this runtime has of its own."""
+    return agent.runaway if isinstance(agent, Agent) else None

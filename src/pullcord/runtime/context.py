@@ -37,7 +37,7 @@ from pullcord.core.states import RunState
 from pullcord.core.values import check_id, check_text, dump, load
 from pullcord.errors import AgentUnknown, InvalidInput, InvalidText
 from pullcord.journal.ledger import Append
-from pullcord.runtime.agents import Agent, Foreign, Function, name_of
+from pullcord.runtime.agents import Agent, Foreign, Function, guarded_by, name_of
 from pullcord.runtime.calling import Command, CommandResult, ToolCall
 from pullcord.runtime.driver import Driver
 from pullcord.runtime.flight import Manner, current_flight
@@ -336,6 +336,7 @@ class Context:
             cwd=home[1] if home else None,
             limits=(own := await self._limits_of(agent, limits, on_exhausted, detached=detached)),
             price=price_in(own) or driver.run.price,
+            runaway=guarded_by(driver.site.agents[agent]) or driver.run.runaway,
         )
         await driver.begin(
             ChildBorn(child=child, detached=detached, agent=agent),

@@ -477,6 +477,12 @@ class Driver(Doors):
         if self._releasing:
             self._releasing.hurry()
 
+    def carries(self, task: "asyncio.Task[Any]") -> str | None:
+        """What this task does for the run: a step, or (empty) what its agent does in between.
+        None: nothing. Also called by other threads."""
+        steps = (flight.name for flight in tuple(self._flights) if flight.is_by(task))
+        return next(steps, "" if self._entry.is_by(task) else None)
+
     @contextmanager
     def cutting(self, flight: Flight, process: Process) -> Generator[Reach]:
         """While inside, controls reach the process also if this event loop is blocked."""

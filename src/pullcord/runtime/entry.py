@@ -36,6 +36,9 @@ class Entry:
         self._task = asyncio.create_task(agent)
         self._task.add_done_callback(self._ended)
 
+    def is_by(self, task: "asyncio.Task[Any]") -> bool:
+        return task is self._task
+
     def end(self) -> Completed | Failed:
         """What its end means for the run, if it ended by itself."""
         assert self._task is not None

@@ -138,6 +138,9 @@ class Flight:
         self._process = process
         return True
 
+    def is_by(self, task: "asyncio.Task[Any]") -> bool:
+        return task is self._inner
+
     # --- stopping it ---
 
     def stop(self, *, doubtful: bool = False) -> None:

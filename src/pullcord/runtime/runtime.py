@@ -13,6 +13,7 @@ from pullcord.core.events import Created
 from pullcord.core.limits import Limits, Then, price_in
 from pullcord.core.run import Run
 from pullcord.core.states import NEEDS_OWNER, TERMINAL, RunState
+from pullcord.core.trail import Runaway, check_runaway
 from pullcord.core.values import dump, load
 from pullcord.errors import (
     AgentUnknown,
@@ -35,6 +36,7 @@ from pullcord.journal.store import Head
 from pullcord.journal.watch import Changed
 from pullcord.runtime.agents import Agent, Foreign, Function, as_agent, name_of
 from pullcord.runtime.alarms import Alarm, Alarms, LoopAlarms
+from pullcord.runtime.blocking import Watchman
 from pullcord.runtime.context import Context
 from pullcord.runtime.control import ControlThread
 from pullcord.runtime.driver import Driver
@@ -80,6 +82,7 @@ class Runtime:
             check_policy(name, policy_of(policy))
         self.processes = Processes(fence=self.habits.fence, flag=flag)
         self._control: ControlThread | None = None
+        self._watchman = Watchman(journal, self._whose, after_s=self.habits.blocked_after_s)
         self._notify = notify
         self.owner = new_owner()
         self.agents: dict[str, Agent] = {
@@ -126,6 +129,7 @@ class Runtime:
             self._stop_watching()
         if self._control:
             self._control.close()
+        self._watchman.close()
         await self.processes.aclose()
         await self.journal.aclose()
 
@@ -144,6 +148,7 @@ class Runtime:
         model: str = "",
         limits: Given = None,
         on_exhausted: Then | None = None,
+        runaway: Runaway | None = None,
     ) -> RunHandle:
         """Start a run of this agent and return it at once; it is durable, whatever happens next.
 
@@ -152,7 +157,8 @@ class Runtime:
         `refuse`, `queue` this one behind it, or `redirect` that one with the new input. `model`:
         the one that a language-model agent is to use instead of its own. `limits`: what the run
         and everybody who works for it may use (see `pullcord.limits`), instead of what its agent
-        has; `on_exhausted`: what happens then.
+        has; `on_exhausted`: what happens then. `runaway`: when the run is paused for having lost
+        its way, if not as its agent says.
 
         Raises:
             AgentUnknown: not one of this runtime's agents.
@@ -175,6 +181,7 @@ class Runtime:
             model=model,
             limits=own,
             price=price_in(own),
+            runaway=check_runaway(runaway) if runaway is not None else self.agents[name].runaway,
         )
         while True:
             made = run_id or (born.thread if thread is None else new_run_id())
@@ -275,6 +282,7 @@ class Runtime:
             limits=(own := await self._limits_like(source, limits, on_exhausted)),
             price=price_in(own) or source.price,
             used=await self.journal.used(run_id),
+            runaway=first.event.runaway,
         )
         told = Redirect(by=by, instruction=instruction) if instruction is not None else None
         await self._create(made, born, alone=True, told=told)
@@ -410,13 +418,21 @@ class Runtime:
             if self._is_closing:
                 driver.leave()
             self._renewal.set(self.habits.lease_s / 3)
-            await driver.drive()
+            with self._watchman.watching():
+                await driver.drive()
         except PullcordError:
             _log.exception("Run %s could not be driven.", run_id)
         finally:
             self._drivers.pop(run_id, None)
             driver.is_gone.set()
             self._work.set()
+
+    def _whose(self, task: "asyncio.Task[Any]") -> tuple[str, str] | None:
+        """The run that a task works for, and the step of it. Also called by other threads."""
+        for run_id, driver in tuple(self._drivers.items()):
+            if (step := driver.carries(task)) is not None:
+                return run_id, step
+        return None
 
     async def _wake_sleepers(self) -> None:
         """Answer every timer that is due, also of runs that are in nobody's memory."""

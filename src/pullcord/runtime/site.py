@@ -28,6 +28,7 @@ class Habits:
     quiet_s: float = 0.02  # how long nothing must happen before a run is called waiting
     retry_storage_s: float = 0.5
     breath_s: float = 0.005  # how long housekeeping rests before it looks again
+    blocked_after_s: float = 0.5  # how long code may hold the event loop unnamed; 0: for ever
     fence: str = "auto"  # what holds process tools: cgroup, namespace, sweep, or the best there is
 
 

@@ -397,6 +397,25 @@ async def an_answer_that_came_first_keeps_the_run_from_waiting(bench: _Bench) ->
 
 
 @_check
+async def attention_is_raised_by_whoever_sees_it_and_takes_no_run_from_its_owner(
+    bench: _Bench,
+) -> None:
+    await bench.create("r1")
+    claim = await bench.own("r1")
+    for text in ("it still does", "it still does", "it did, for 3 s"):
+        await bench.journal.remark("r1", AttentionRaised(item="held", text=text))
+    run = await bench.journal.load("r1")
+    assert run.attention == {"held": "it did, for 3 s"}
+    assert (run.seq, run.epoch, run.control_seq) == (4, 1, 0)  # nothing was said twice
+    await _refused(Conflict, bench.add(claim, Completed(), seq=2))
+    await bench.add(claim, Completed())
+    await bench.journal.remark("r1", AttentionRaised(item="late", text="also after the end"))
+    missing, nameless = AttentionRaised(item="held"), AttentionRaised(item="no id")
+    await _refused(RunNotFound, bench.journal.remark("r2", missing))
+    await _refused(InvalidId, bench.journal.remark("r1", nameless))
+
+
+@_check
 async def attention_is_settled_also_after_the_end(bench: _Bench) -> None:
     await bench.create("r1")
     claim = await bench.own("r1")
