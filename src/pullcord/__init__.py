@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from pullcord import guard as guard
     from pullcord.core.calls import Call, ToolContext
     from pullcord.core.decide import Ack
     from pullcord.core.events import Event, Record
@@ -90,6 +91,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
+    if name == "guard":
+        return import_module("pullcord.guard")
     if name not in _HOME:
         raise AttributeError(f"module 'pullcord' has no attribute {name!r}")
     module = import_module(f"pullcord.{_HOME[name]}")

@@ -17,7 +17,7 @@ MAY_IMPORT = {
     "cli": {"core", "errors", "journal", "warden", "runtime", "cli"},
     "__main__": {"cli"},
     "limits": {"core"},
-    "guard": {"core"},
+    "guard": {"core", "errors"},
     "testing": {"core", "errors", "journal", "runtime", "testing"},
 }
 ROOT = Path(pullcord.__file__).parent

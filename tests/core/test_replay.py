@@ -140,5 +140,6 @@ def _without_prose(schema: Any) -> Any:
 
 def test_every_event_means_something_or_is_named_as_silent() -> None:
     silent = {"Created", "Requeued", "Completed", "Remembered", "CallRefused", "StoodStill"}
+    silent |= {"GuardTripped"}
     means = {kind.__name__ for kind in fold_module._EFFECTS}  # pyright: ignore[reportPrivateUsage]
     assert means | silent == {kind.__name__ for kind in get_args(Event)}

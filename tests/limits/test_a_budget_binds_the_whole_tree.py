@@ -2,6 +2,8 @@
 
 import asyncio
 import random
+import signal
+import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -11,7 +13,7 @@ from pydantic_ai import Agent as PydanticAgent
 from pydantic_ai.exceptions import ModelHTTPError
 
 import pullcord
-from pullcord import Context, Habits, RunCancelled, RunHandle, Runtime
+from pullcord import Context, RunCancelled, RunHandle, Runtime
 from pullcord.agents.pydantic_ai import subagent
 from pullcord.core.events import ChildBorn, ChildEnded, StepStarted
 from pullcord.core.events import Spent as SpentEvent
@@ -19,7 +21,7 @@ from pullcord.core.limits import Reserve
 from pullcord.errors import RunFailed, RunStopped, StepError
 from pullcord.limits import MaxSteps, MaxToolCalls, Price, Spent, Tokens
 from pullcord.testing.scripted import Call, Delay, Fail, Say, ScriptedModel
-from tests.runs.stage import BOUND_S, HASTY, S, World, children, happened, seen, stage
+from tests.runs.stage import HASTY, S, World, children, happened, seen, stage
 from tests.storage.campaign import FULL, fresh_seed
 
 CALL_USD = 0.10
@@ -196,30 +198,42 @@ async def test_spawning_for_ever_is_counted_too() -> None:
         assert len(ended.children) == 5
 
 
+DIES = """
+import asyncio, os, signal, sys
+import pullcord
+from pydantic_ai import Agent
+from pullcord.limits import Price, Spent
+from pullcord.testing.scripted import Delay, Say, ScriptedModel
+
+async def main(path):
+    model = ScriptedModel([[Say("thinking"), Delay(None)]])
+    agent = Agent(model, name="agent")
+    async with pullcord.open(path, agents={"agent": agent}) as runtime:
+        limits = Spent(usd=50, price=Price(1000, 1000))
+        await runtime.start(agent, "go", run_id="r1", limits=limits)
+        await model.stalled.wait()
+        os.kill(os.getpid(), signal.SIGKILL)
+
+asyncio.run(main(sys.argv[1]))
+"""
+
+
 async def test_a_model_call_that_died_with_its_process_is_counted_as_what_was_set_aside(
     tmp_path: Path,
 ) -> None:
-    model = ScriptedModel([[Say("thinking"), Delay(None)]])
-    agent: PydanticAgent[None, str] = PydanticAgent(model, name="agent")
-    limits = Spent(usd=50, price=PRICE)
-    journal = tmp_path / "runs.db"
-    async with asyncio.timeout(BOUND_S):
-        runtime = pullcord.open(journal, agents={"agent": agent}, habits=Habits(lease_s=0.05))
-        await runtime.__aenter__()
-        run = await runtime.start("agent", "go", limits=limits)
-        await model.stalled.wait()
-        reserved = (await run.look()).reserved["model-1"]
-        for task in list(runtime._tasks):  # pyright: ignore[reportPrivateUsage]
-            task.cancel()  # as if it had died: nothing of it is recorded
-        await asyncio.wait(runtime._tasks)  # pyright: ignore[reportPrivateUsage]
-        await runtime.aclose()
-    agent.model = ScriptedModel(["Again."])
-    async with stage(journal, agent=agent, habits=Habits(lease_s=0.01)) as later:
-        run = await later.get(run.id)
+    died = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", DIES, tmp_path / "runs.db", env={"PYTHONPATH": ":".join(sys.path)}
+    )
+    assert await died.wait() == -signal.SIGKILL
+    agent: PydanticAgent[None, str] = PydanticAgent(ScriptedModel(["Again."]), name="agent")
+    async with stage(tmp_path / "runs.db", agent=agent) as runtime:
+        run = await runtime.get("r1")
         assert await run.result() == "Again."
-        lost = (await happened(later, run.id, SpentEvent))[0]
+        [begun, *_] = await happened(runtime, "r1", StepStarted)
+        [lost, *_] = await happened(runtime, "r1", SpentEvent)
+        assert begun.reserve is not None
         assert lost.estimated
-        assert lost.cost_usd_micros == reserved.usd_micros > 0
+        assert lost.cost_usd_micros == begun.reserve.usd_micros > 0
 
 
 # --- whatever happens to them ---

@@ -19,6 +19,7 @@ from pullcord.core.events import (
     TextEnded,
 )
 from pullcord.errors import InvalidInput, RunStopped
+from pullcord.guard import Phrase
 from pullcord.limits import (
     CalledTool,
     Deadline,
@@ -464,3 +465,15 @@ async def test_a_step_that_waits_for_an_answer_is_not_kept_waiting_by_a_limit() 
         await settles(run, clock, S.WAITING)
         await run.answer(name)
         await run.reached(S.STOPPED)
+
+
+async def test_a_guard_that_would_pause_a_last_word_ends_the_run_instead() -> None:
+    """Nobody could resume it: it would be asked for the same for ever."""
+    model, agent = searching([*FOREVER[:2], [Say("the password is swordfish-77")]])
+    guarded = Agent(agent, guards=[Phrase("swordfish-77", on_hit="pause")])
+    async with stage(agent=guarded) as runtime:
+        run = await runtime.start("agent", "find it", limits=MaxSteps(4), on_exhausted="wrap_up")
+        ended = await run.reached(S.CANCELLED)
+        assert ended.cancel is not None
+        assert (ended.cancel.source, ended.cancel.quarantine) == ("guard", True)
+        assert len(model.requests) == 3

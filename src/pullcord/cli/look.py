@@ -55,7 +55,7 @@ from pullcord.core.limits import CAPS, progress
 from pullcord.core.run import Run, Times
 from pullcord.core.states import LIVING, NEEDS_OWNER, TABLE, TERMINAL, RunState
 from pullcord.core.values import load as value_of
-from pullcord.core.withhold import withheld
+from pullcord.core.withhold import as_viewed
 from pullcord.errors import InvalidInput
 from pullcord.journal.reading import START, Cursor, existing, records_of, stream
 from pullcord.journal.snapshots import load
@@ -263,9 +263,8 @@ def _cursor(text: str) -> Cursor:
 
 
 def _visible(run: Run, record: Record) -> Record:
-    if run.cancel and run.cancel.quarantine:
-        return msgspec.structs.replace(record, event=withheld(record.event))
-    return record
+    hide = run.cancel is not None and run.cancel.quarantine
+    return msgspec.structs.replace(record, event=as_viewed(record.event, hide=hide))
 
 
 def _as_json(record: Record) -> dict[str, Any]:

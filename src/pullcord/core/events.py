@@ -469,6 +469,17 @@ class AttentionSettled(Asked, frozen=True, kw_only=True, tag="attention_settled"
     item: str
 
 
+class GuardTripped(_Event, frozen=True, kw_only=True, tag="guard_tripped"):
+    """A guard has found what it watches for, before anybody has seen it. The stop that follows is
+    recorded with it. `evidence` is what was kept back: in the journal only, never shown."""
+
+    guard: str
+    on_hit: Literal["pause", "cancel"]
+    step: str = ""  # in what came of this step
+    part: str = ""  # in this part of text; `result`: in what the run was to end with
+    evidence: str = ""
+
+
 Event: TypeAlias = (
     Created
     | Claimed
@@ -518,6 +529,7 @@ Event: TypeAlias = (
     | Spent
     | AttentionRaised
     | AttentionSettled
+    | GuardTripped
 )
 
 Control: TypeAlias = (

@@ -38,7 +38,9 @@ class Row(NamedTuple):
 _S = RunState
 # Evidence and attention outlive the run: they may be recorded in any state and change none.
 _LIMITS: Final = ("limits_raised", "signalled")
-_ALWAYS: Final = ("late_result", "attention_raised", "attention_settled", "spent")
+_ALWAYS: Final = (
+    "late_result", "attention_raised", "attention_settled", "spent", "guard_tripped",
+)  # fmt: skip
 _OUTCOMES: Final = ("step_finished", "step_failed", "step_interrupted", "step_in_doubt")
 _UNDOING: Final = ("undo_started", "step_undone", "undo_failed")
 # What a cancelled or failed run has left behind can be undone later, by whoever takes it for that.

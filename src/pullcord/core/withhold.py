@@ -1,4 +1,8 @@
-"""What viewers see of a quarantined run: that it happened, and nothing of what was in it."""
+"""What viewers see of a run; of a quarantined one: that it happened, and nothing of what was in it.
+
+Never shown, of any run: what a guard has found, and what a model was asked. That has the system
+prompt in it; the rest of it is in the run's other records.
+"""
 
 import msgspec
 
@@ -11,6 +15,7 @@ from pullcord.core.events import (
     DoubtSettled,
     Event,
     Failed,
+    GuardTripped,
     ItemRewritten,
     ItemStarted,
     LateResult,
@@ -30,11 +35,24 @@ from pullcord.core.events import (
 from pullcord.core.values import NULL
 
 
+def as_viewed(event: Event, *, hide: bool) -> Event:
+    """Return the event as viewers see it. `hide`: its run is quarantined."""
+    match event:
+        case GuardTripped():
+            return msgspec.structs.replace(event, evidence="")
+        case StepStarted(model=model) if model:
+            return msgspec.structs.replace(event, args=NULL)
+        case _:
+            return withheld(event) if hide else event
+
+
 def withheld(event: Event) -> Event:
     """Return the event without what was said, found or handed over in it."""
     match event:
         case TextEnded():
             return msgspec.structs.replace(event, text="")
+        case GuardTripped():
+            return msgspec.structs.replace(event, evidence="")
         case LateResult():
             return msgspec.structs.replace(event, result=NULL, error="")
         case StepFinished() | Completed() | DoubtSettled():

@@ -1,7 +1,7 @@
 """An agent as the runtime knows it: a function to enter, and what it needs that dies with it."""
 
 import inspect
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
@@ -9,6 +9,7 @@ from typing import Any, Final, Protocol, TypeAlias, runtime_checkable
 
 from pullcord.core.conditions import Condition
 from pullcord.core.limits import Limits, Then
+from pullcord.core.screening import Guard
 from pullcord.core.trail import Runaway, check_runaway
 from pullcord.errors import InvalidInput
 
@@ -60,7 +61,8 @@ class Agent:
     `deps` makes what dies with the process (clients, connections); the agent finds it as
     `ctx.deps`, made anew each time it is entered. `limits`: what a run of it may use (see
     `pullcord.limits`), and `on_exhausted` what happens then. `runaway`: when its runs are paused
-    for having lost their way, if not as usual.
+    for having lost their way, if not as usual. `guards` watch over what it says, before anybody
+    sees it (`pullcord.guard`).
     """
 
     function: Any
@@ -69,6 +71,7 @@ class Agent:
     limits: "Condition | Callable[..., Any] | None" = None
     on_exhausted: Then | None = None
     runaway: Runaway | None = None
+    guards: Sequence[Guard] = ()
 
     def __post_init__(self) -> None:
         _ = self.body

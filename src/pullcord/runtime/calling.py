@@ -16,6 +16,7 @@ from pullcord.runtime.approvals import Granted, approved, withdraw_cards
 from pullcord.runtime.driver import Driver
 from pullcord.runtime.flight import Cut, Flight, Lost, Manner, ToolFailed, Vanished
 from pullcord.runtime.flight import Happened as HappenedUnreadably
+from pullcord.runtime.guarding import pass_or_cut, trip
 from pullcord.runtime.identity import Identity
 from pullcord.runtime.output import Output
 from pullcord.runtime.performing import about, answer_in, in_thread
@@ -116,6 +117,7 @@ class ToolCall:
         call = self._call(self._args)
         granted = Granted(self._args)
         if self._tool.policy.needs_approval(call):
+            await pass_or_cut(self._driver, dump(self._args), part=f"args-{self._identity.id}")
             granted = await approved(self._driver, self._identity, self._tool, call, self._ask)
         else:
             await withdraw_cards(self._driver, self._identity)
@@ -171,7 +173,7 @@ class ToolCall:
         return self._context(flight) if wants_context(self._tool.function) else None
 
     async def _in_process(self, flight: Flight, args: dict[str, Any]) -> Any:
-        output = Output()
+        output = Output(self._driver.guards)
         showing = asyncio.create_task(self._show(flight, output))
         try:
             process = await self._start(flight, args, output)
@@ -251,8 +253,11 @@ class ToolCall:
                     return
                 await driver.moved()  # the run is paused: shown when it goes on
             shown += piece
+        if output.hit:
+            await trip(driver, output.hit, step=flight.step, part=part)
         if shown:
-            ended = TextEnded(part=part, text=shown, step=flight.step)
+            is_whole = output.hit is None
+            ended = TextEnded(part=part, text=shown, complete=is_whole, step=flight.step)
             await self._driver.record(ended)
 
 

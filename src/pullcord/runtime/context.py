@@ -8,6 +8,7 @@ from collections.abc import (
     AsyncIterator,
     Awaitable,
     Callable,
+    Coroutine,
     Iterable,
 )
 from typing import Any, Final
@@ -41,6 +42,7 @@ from pullcord.runtime.agents import Agent, Foreign, Function, guarded_by, name_o
 from pullcord.runtime.calling import Command, CommandResult, ToolCall
 from pullcord.runtime.driver import Driver
 from pullcord.runtime.flight import Manner, current_flight
+from pullcord.runtime.guarding import pass_or_cut, trip, withheld_from
 from pullcord.runtime.history import Turn, history
 from pullcord.runtime.identity import Identity, Scope, short_id
 from pullcord.runtime.limiting import Given, limits_for
@@ -225,6 +227,7 @@ class Context:
             PlanItem(f"{plan}-{number}", check_text(title, field="title", empty=False))
             for number, title in enumerate(titles, start=1)
         )
+        await pass_or_cut(self._driver, dump([item.title for item in items]), part=plan)
         begun = self._driver.memory.plans.get(plan, [])
         if plan not in self._driver.run.plans:
             await self._driver.begin(Planned(plan=plan, items=items, started=len(begun)))
@@ -255,6 +258,7 @@ class Context:
         """Ask a person and return the answer. The run waits, also for days, without a process."""
         check_text(question, field="question", empty=False)
         name = self._scope.other("ask", question)
+        await pass_or_cut(self._driver, dump([question, details]), part=short_id("ask", name))
         return await ask(self._driver, name, question, details=dump(details))
 
     async def history(self) -> list[Turn]:
@@ -270,29 +274,45 @@ class Context:
         was complete is not said again.
         """
         part = self._scope.other("say")
-        times = 1
-        while (said := self._driver.memory.texts.get(part)) is not None:
+        times, tripped = 1, self._driver.memory.tripped
+        while (said := self._driver.memory.texts.get(part)) is not None and part not in tripped:
             if said[1]:
                 return said[0]
             times += 1  # it was cut: what was shown stays, and it is said anew as another part
             part = f"{part.rpartition('--')[0] or part}--{times}"
+        if part in tripped:
+            raise withheld_from(self._driver, part)
         if isinstance(text, str):
             check_text(text, field="text")
+            await pass_or_cut(self._driver, text, part=part)
             await self._driver.begin(TextEnded(part=part, text=text))
             return text
         return await self._stream(part, text)
 
     async def _stream(self, part: str, chunks: AsyncIterable[str]) -> str:
-        shown = ""
+        driver, screen, shown, count = self._driver, self._driver.guards.screen(), "", 0
+
+        async def show(text: str) -> None:
+            nonlocal shown
+            for start in range(0, len(text), _COALESCE_CHARS):
+                piece = text[start : start + _COALESCE_CHARS]
+                await driver.say(part, piece, offset=len(shown))
+                shown += piece
+            if screen.hit:
+                await trip(driver, screen.hit, part=part)
+                if shown:
+                    await driver.record(TextEnded(part=part, text=shown, complete=False))
+                await driver.stand_still()
+                raise withheld_from(driver, part)
+
         async for chunk in chunks:
-            if len(shown) + len(chunk) > _PART_MAX_CHARS:
+            count += len(chunk)
+            if count > _PART_MAX_CHARS:
                 why = f"one part may have {_PART_MAX_CHARS:,} characters; go on in another"
                 raise InvalidText("streamed text", why=why)
-            for start in range(0, len(chunk), _COALESCE_CHARS):
-                piece = chunk[start : start + _COALESCE_CHARS]
-                await self._driver.say(part, piece, offset=len(shown))
-                shown += piece
-        await self._driver.begin(TextEnded(part=part, text=shown))
+            await show(screen.feed(chunk))
+        await show(screen.end())
+        await driver.begin(TextEnded(part=part, text=shown))
         return shown
 
     # --- children ---
@@ -410,6 +430,16 @@ class Context:
             await self._driver.begin(Remembered(key=key, value=value))
             return load(value)
         return load(self._driver.memory.values[key])
+
+
+def entering(agent: Agent) -> Callable[[Driver], Coroutine[Any, Any, Any]]:
+    """How an agent is entered: from the top, with what it needs made anew."""
+
+    async def enter(driver: Driver) -> Any:
+        deps = agent.deps() if agent.deps else None
+        return await agent.enter(Context(driver, deps), load(driver.memory.input))
+
+    return enter
 
 
 class Queued:

@@ -8,6 +8,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 
 from pullcord.core.events import Event, StepInterrupted
 from pullcord.core.run import Run
+from pullcord.core.screening import Guards
 from pullcord.core.states import RunState
 from pullcord.errors import BudgetBusy, ImpossibleEvent, OutOfLimits, StorageFailed
 from pullcord.journal.ledger import Change, Claim
@@ -28,8 +29,9 @@ Landing: TypeAlias = asyncio.Task[list[Event] | None]
 class Doors:
     """The part of a driver that doors use. `news()` may be called whenever something changed."""
 
-    def __init__(self, site: Site, claim: Claim) -> None:
+    def __init__(self, site: Site, claim: Claim, guards: Guards) -> None:
         self.site = site
+        self.guards = guards
         self.memory = Memory()
         self.mine = Ownership(site.journal, claim)
         self.mine.after_turn = self._see_who_it_was

@@ -23,6 +23,7 @@ from pullcord.core.events import (
     StepInDoubt,
     Stopped,
 )
+from pullcord.core.screening import NO_GUARDS, Guards
 from pullcord.core.states import RunState
 from pullcord.core.undo import to_undo
 from pullcord.errors import Fenced, JournalClosed, PullcordError, StorageFailed
@@ -31,6 +32,7 @@ from pullcord.runtime.alarms import Alarm
 from pullcord.runtime.doors import Doors
 from pullcord.runtime.entry import Entry
 from pullcord.runtime.flight import Flight, described, together
+from pullcord.runtime.guarding import RESULT, trip
 from pullcord.runtime.left_behind import end_texts, judge_what_was_begun, name_the_vanished
 from pullcord.runtime.memory import remember
 from pullcord.runtime.processes import Process
@@ -54,12 +56,11 @@ class Driver(Doors):
         enter: "Callable[[Driver], Coroutine[Any, Any, Any]]",
         *,
         code_version: str = "",
+        guards: Guards = NO_GUARDS,
     ) -> None:
-        super().__init__(site, claim)
+        super().__init__(site, claim, guards)
         self._enter, self._code_version = enter, code_version
-        self._entry = Entry(
-            claim.run.id, self.gate, site.alarms, site.habits.stop_grace_s, self.news
-        )
+        self._entry = self._new_entry(claim.run.id)
         self._is_over = self._is_leaving = self._is_parking = False
         self.is_gone = asyncio.Event()  # nobody drives the run here any more
         self._looks = 0  # how often it looked without asking the journal, which may be gone
@@ -73,6 +74,10 @@ class Driver(Doors):
         self._wants_to_block = False
         self._has_asked_how = False  # the agent was entered once more, to say how to undo
         self._is_for_undo = False  # the run has ended, and was taken up once more
+
+    def _new_entry(self, run_id: str) -> Entry:
+        grace_s = self.site.habits.stop_grace_s
+        return Entry(run_id, self.gate, self.site.alarms, grace_s, self.news, self.guards)
 
     @property
     def lets_steps_finish(self) -> bool:
@@ -254,7 +259,7 @@ class Driver(Doors):
             return
         for _ in range(3):  # what was in flight may have been the last of it
             await asyncio.sleep(0)
-        if self._is_through and not self.run.living_children():
+        if self._is_through and not self.run.living_children() and not self._entry.hit:
             await self._finish()
         elif not self._busy and all(flight.is_held for flight in self._flights):
             frozen = tuple(sorted(flight.name for flight in self._flights if flight.is_frozen))
@@ -356,16 +361,18 @@ class Driver(Doors):
         """The agent returned or raised. What it leaves open is closed before that is recorded."""
         self.gate.close()  # tasks that the agent has left behind begin nothing more
         if self._flights or self._busy:
-            return
+            return None
         end = self._entry.end()
+        if (hit := self._entry.hit) is not None and RESULT not in self.memory.tripped:
+            return await trip(self, hit, part=RESULT)
         if isinstance(end, Failed):
             await self._cancel_children()
         if self.run.living_children():
             if self.run.state is _S.RUNNING:
                 await self.record(Blocked(seen_seq=self.run.seq))
-            return
+            return None
         if not self._released(hurry=False):
-            return
+            return None
         await end_texts(self)
         if isinstance(end, Completed):
             await name_the_vanished(self)
@@ -374,6 +381,7 @@ class Driver(Doors):
         if recorded == [said]:
             self._is_over = True
         self.news()
+        return None
 
     async def _cancel_children(self) -> None:
         gone = Cancel(by=self.run.id, reason="its parent failed", source="parent")
@@ -436,8 +444,7 @@ class Driver(Doors):
     def _ask_how(self) -> None:
         """Enter the agent once more, only to be told how what it did is undone and released."""
         self._has_asked_how = True
-        grace_s = self.site.habits.stop_grace_s
-        self._entry = Entry(self.run.id, self.gate, self.site.alarms, grace_s, self.news)
+        self._entry = self._new_entry(self.run.id)
         self.is_only_unwinding = True
         self._entry.begin(self._enter(self), only_to_unwind=True)
         self.news()

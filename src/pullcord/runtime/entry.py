@@ -7,6 +7,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
 from pullcord.core.events import Completed, Failed, Rung
+from pullcord.core.screening import Guards, Hit
 from pullcord.core.values import dump
 from pullcord.errors import InvalidInput, OutOfLimits
 from pullcord.runtime.alarms import Alarm, Alarms
@@ -20,7 +21,13 @@ class Entry:
     """The agent of one run, as long as it is in memory. `news` is called when it may have moved."""
 
     def __init__(
-        self, run_id: str, gate: Gate, alarms: Alarms, grace_s: float, news: Callable[[], None]
+        self,
+        run_id: str,
+        gate: Gate,
+        alarms: Alarms,
+        grace_s: float,
+        news: Callable[[], None],
+        guards: Guards,
     ) -> None:
         self._run_id, self._gate, self._grace_s, self._news = run_id, gate, grace_s, news
         self._task: asyncio.Task[Any] | None = None
@@ -29,6 +36,9 @@ class Entry:
         self._has_time = False
         self.is_done = False  # it returned or raised by itself
         self.rung: Rung = ""
+        self._guards = guards
+        self._end: Completed | Failed | None = None
+        self.hit: Hit | None = None  # what a guard has found in how it ended
 
     def begin(self, agent: Coroutine[Any, Any, Any], *, only_to_unwind: bool) -> None:
         """Enter it. `only_to_unwind`: it gets as far as it was, and finds the gate closed there."""
@@ -41,6 +51,10 @@ class Entry:
 
     def end(self) -> Completed | Failed:
         """What its end means for the run, if it ended by itself."""
+        self._end = self._end or self._how_it_ended()
+        return self._end
+
+    def _how_it_ended(self) -> Completed | Failed:
         assert self._task is not None
         if self._task.cancelled():  # by whom? Not by us, and no person's cancel looks like this
             said = "a cancellation that nobody asked for came out of the agent"
@@ -49,12 +63,25 @@ class Entry:
             return Failed(error="")  # it was told, and had nothing to give
         if error:
             where = "".join(traceback.format_exception(error)).encode(errors="backslashreplace")
+            if self._is_caught(self._guards.hit_in(f"{where.decode()}\n{described(error)}")):
+                return self._withheld("why it failed")
             _log.warning("Run %s fails.\n%s", self._run_id, where.decode())
             return Failed(error=described(error))
         try:
-            return Completed(result=dump(self._task.result()))
+            result = dump(self._task.result())
         except InvalidInput as refused:
             return Failed(error=described(refused))
+        if self._is_caught(self._guards.hit_in_json(result)):
+            return self._withheld("its result")
+        return Completed(result=result)
+
+    def _is_caught(self, hit: Hit | None) -> bool:
+        self.hit = hit
+        return hit is not None
+
+    def _withheld(self, what: str) -> Failed:
+        assert self.hit is not None
+        return Failed(error=f"guard {self.hit.guard} withholds {what}")
 
     @property
     def has_failed(self) -> bool:

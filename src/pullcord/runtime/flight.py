@@ -36,6 +36,7 @@ from pullcord.runtime.processes import Ended, NotStarted, Process
 
 Record = Callable[[Wanted], Awaitable[list[Event]]]
 Call = Callable[[], Awaitable[Any]]
+Pass = Callable[[Event], Awaitable[Event]]
 HURRY_S: Final = 0.05
 _NUDGE_S: Final = 0.5  # how long a call may take to see that its connection was shut
 _WARDEN_S: Final = 3.0  # what the warden may take beyond its ladder before it is not believed in
@@ -97,15 +98,18 @@ class Flight:
         later: Callable[[Coroutine[Any, Any, None]], object],
         alarms: Alarms,
         clock: Clock,
+        passed: Pass | None = None,
     ) -> None:
         self.step, self.name, self.attempt, self.manner = step, name, attempt, manner
         self.begun_seq = begun_seq
         self.rung: Rung = ""
         self.is_held = False  # it stands still, at a checkpoint of its own or frozen
         self.is_redirected = False  # it was stopped because somebody said something new
+        self.is_withheld = False  # a guard has found something in what came of it
         self.value: Any = None
         self.error: BaseException | None = None
         self._record, self._later, self._clock = record, later, clock
+        self._passed = passed  # what may be recorded of an outcome
         self.spent: Spent | None = None  # what it has cost so far, if it costs anything
         self.transport: Callable[[], bool] | None = None  # closes what it talks through, if any
         self._process: Process | None = None
@@ -201,6 +205,8 @@ class Flight:
 
     def pause(self) -> None:
         """The run is being paused: stand still, stop, or finish, as was declared."""
+        if self._inner and self._inner.done():
+            return  # it is over, and what came of it is about to be recorded
         if self.manner.on_pause == "hold" and not self.rung:
             if not self._hold.is_set:
                 self._hold.set(self.manner.hold_s)
@@ -298,6 +304,7 @@ class Flight:
 
     async def _decide(self, outcome: Event) -> list[Event]:
         """Record what became of it, together with what makes people look at it, if anything."""
+        outcome = await self._as_it_may_be(outcome)
         with_it: list[Event] = []
         if isinstance(outcome, StepInDoubt):
             with_it.append(in_doubt(self.step, self.name))
@@ -313,6 +320,15 @@ class Flight:
                 await self._record(self.spent)  # it was paid for, whatever became of it
             return recorded
         return [outcome]
+
+    async def _as_it_may_be(self, outcome: Event) -> Event:
+        """Without what a guard has found in it: nobody is to see that, nor the agent."""
+        passed = await self._passed(outcome) if self._passed else outcome
+        if passed != outcome:
+            said = passed.error if isinstance(passed, StepFailed) else ""
+            self.value, self.error = None, ToolFailed(said) if said else None
+            self.is_withheld = True
+        return passed
 
     def _failed(self, error: BaseException) -> Event:
         happened = ""
@@ -382,7 +398,7 @@ class Flight:
         try:
             if not inner.cancelled():
                 self._is_timed_out = False
-                await self._record(self._outcome(inner))
+                await self._record(await self._as_it_may_be(self._outcome(inner)))
                 await self._record(self._too_late_to_be_undone)
         except Exception:
             pass  # the run is another's by now, or the journal closed: nobody is left to be told

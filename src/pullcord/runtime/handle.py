@@ -31,7 +31,7 @@ from pullcord.core.run import Run
 from pullcord.core.states import TERMINAL, RunState
 from pullcord.core.undo import to_undo
 from pullcord.core.values import check_text, dump
-from pullcord.core.withhold import withheld
+from pullcord.core.withhold import as_viewed
 from pullcord.errors import NotReached
 from pullcord.journal.journal import Journal
 from pullcord.journal.reading import START, Cursor, Item
@@ -185,8 +185,7 @@ class RunHandle:
                     continue
                 if isinstance(item.event, CancelRequested) and item.event.quarantine:
                     hide = True
-                shown = msgspec.structs.replace(item, event=withheld(item.event)) if hide else item
-                yield cursor, shown
+                yield cursor, msgspec.structs.replace(item, event=as_viewed(item.event, hide=hide))
                 if TAGS[type(item.event)] in TERMINAL:
                     return
 

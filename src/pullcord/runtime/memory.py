@@ -17,6 +17,7 @@ from pullcord.core.events import (
     DoubtSettled,
     Effect,
     Event,
+    GuardTripped,
     ItemStarted,
     LateResult,
     Planned,
@@ -71,6 +72,7 @@ class Memory:
         self.own_values: set[str] = set()  # those of this run, not of one it goes on from
         self.answers: dict[str, Json] = {}
         self.texts: dict[str, tuple[str, bool]] = {}
+        self.tripped: dict[str, str] = {}  # what a guard has cut, and which
         self.plans: dict[str, list[ItemStarted]] = {}  # plan → its items that have begun
         self.children: dict[str, str] = {}  # child → how it ended, or nothing
         self.born: dict[str, str] = {}  # child of this run → its agent
@@ -136,6 +138,10 @@ class Memory:
         past = self.steps.get(step) if step else None
         return past if past and past.digest != digest else None
 
+    def trips(self, step: str, part: str, guard: str) -> None:
+        """A guard has cut a part of text, or what came of a step."""
+        self.tripped.update(dict.fromkeys(filter(None, (step, part)), guard))
+
     def vanished(self) -> list[tuple[str, Past]]:
         """What was carried out, and the agent has not asked for in this whole life."""
         mine = [(step, past) for step, past in self.steps.items() if not past.inherited]
@@ -189,6 +195,8 @@ class Memory:
                 self.answers[event.question] = event.value
             case TextEnded():
                 self.texts[event.part] = (event.text, event.complete)
+            case GuardTripped():
+                self.trips(event.step, event.part, event.guard)
             case Planned():
                 unknown = ItemStarted(plan=event.plan, item="", text="")  # known where they began
                 self.plans[event.plan] = [unknown] * event.started

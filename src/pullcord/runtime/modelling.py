@@ -7,7 +7,7 @@ about when it may begin, what is shown of it and how it is stopped is here.
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NoReturn
 
 import msgspec
 
@@ -27,18 +27,20 @@ from pullcord.core.events import (
 )
 from pullcord.core.limits import Reserve
 from pullcord.core.run import Run, spoken_part
+from pullcord.core.screening import Hit, Screen
 from pullcord.core.values import Json
 from pullcord.errors import Interrupted
 from pullcord.runtime.alarms import Alarm
 from pullcord.runtime.driver import Driver
 from pullcord.runtime.flight import Flight, Manner
+from pullcord.runtime.guarding import pass_or_cut, storable, trip
 from pullcord.runtime.identity import Identity
 from pullcord.runtime.memory import Memory, Past
 from pullcord.runtime.sockets import Sockets
 from pullcord.runtime.steps import Intent, Permit, begin
 
 _PIECE_CHARS: Final = 4096
-Kind = Literal["text", "thinking"]
+Kind = Literal["text", "thinking", "call"]
 
 
 class Told(BaseException):
@@ -70,7 +72,8 @@ class Request:
 
     `attempt` makes it once, telling `Answer` what comes, and returns the answer as it is stored.
     `patience` says what to do when an attempt has failed for the n-th time; None: give up.
-    `parts` are the texts in a stored answer, each with its index and kind. `settles` are the
+    `parts` are the texts in a stored answer, each with its index and kind: what it says and thinks
+    is shown, the JSON of its calls is only looked at by guards. `settles` are the
     instructions that are in the request, and so delivered with it.
     """
 
@@ -200,6 +203,8 @@ class Answer:
         flight.spent = Spent(step=flight.step, estimated=True)
         self.stored: Json = msgspec.Raw(b"null")
         self._parts: list[_Part] = []
+        self._calls: dict[int, Screen] = {}
+        self._hit: tuple[Hit, str] | None = None  # what a guard has found, and in which part
         self._heard: Literal["", "cancel", "redirect", "pause"] = ""
         self._more = asyncio.Event()
         self._is_over = False
@@ -214,17 +219,43 @@ class Answer:
             CutOff: nobody wants to hear it any more.
         """
         self.goes_on()
+        if kind == "call":
+            screen = self._calls.setdefault(index, self._driver.guards.screen())
+            screen.feed(text)
+            self._goes_past(screen, "")
+            return
         if not self._parts or self._parts[-1].index != index:
-            self._parts.append(_Part(index, kind))
-        self._parts[-1].text += _clean(text)
+            self._end_last()
+            self._parts.append(_Part(index, kind, self._driver.guards.screen()))
+        part, text = self._parts[-1], storable(text)
+        part.came.append(text)
+        part.text += part.screen.feed(text)
+        self._goes_past(part.screen, self._name(part))
         self._more.set()
+
+    def _end_last(self) -> None:
+        """Show also what was kept back at the end of a part, if no guard has found anything."""
+        if self._parts:
+            part = self._parts[-1]
+            part.text += part.screen.end()
+            self._goes_past(part.screen, self._name(part))
+
+    def _goes_past(self, screen: Screen, part: str) -> None:
+        if screen.hit is not None:
+            self._catch(screen.hit, part)
+
+    def _catch(self, hit: Hit, part: str) -> NoReturn:
+        """Cut it at once; it is recorded when whoever was listening has let go."""
+        self._hit = hit, part
+        self.sockets.shut()
+        raise CutOff
 
     def goes_on(self) -> None:
         """Raise `CutOff` if the answer was cut off. Asked at every chunk: a cancellation can get
         lost in a library, this cannot."""
         if self._heard:
             self._obey()
-        if self._flight.rung:
+        if self._flight.rung or self._hit:
             raise CutOff
 
     def costs(self, spent: Spent) -> None:
@@ -240,12 +271,37 @@ class Answer:
             driver.site.control.cutting(driver.run.id, self._hear, after_seq=flight.begun_seq),
         ):
             try:
-                self.stored = await self._request.attempt(self)
+                stored = await self._request.attempt(self)
+                self._passes_whole(stored)
+                self.stored = stored
             except BaseException:
-                if self._heard:
+                if self._hit:
+                    hit, part = self._hit
+                    await trip(driver, hit, step=flight.step, part=part)
+                    flight.stop()
+                elif self._heard:
                     self._obey()  # the socket was shut behind this loop's back
                 raise
         return self.stored
+
+    def _passes_whole(self, stored: Json) -> None:
+        """Nothing of an answer is called finished before guards have seen all of it."""
+        if self._hit:
+            raise CutOff  # somebody has caught it on the way
+        self._end_last()
+        self._more.set()
+        if not (guards := self._driver.guards):
+            return
+        came = {part.index: "".join(part.came) for part in self._parts}
+        for index, kind, text in self._request.parts(stored):
+            if kind == "call":
+                found = guards.hit_in_json(msgspec.Raw(text.encode()))
+            elif storable(text) != came.get(index):
+                found = guards.hit_in(text)
+            else:
+                continue
+            if found is not None:
+                self._catch(found, "")
 
     def _hear(self, control: Control) -> None:
         """In the control thread: the event loop may be blocked."""
@@ -348,9 +404,10 @@ class Answer:
 
 
 class _Part:
-    def __init__(self, index: int, kind: Kind) -> None:
-        self.index, self.kind = index, kind
-        self.text = self.shown = ""
+    def __init__(self, index: int, kind: Kind, screen: Screen) -> None:
+        self.index, self.kind, self.screen = index, kind, screen
+        self.came: list[str] = []  # all of it
+        self.text = self.shown = ""  # what may be shown, and what was
         self.is_ended = False
 
 
@@ -358,6 +415,8 @@ async def _show_the_rest(driver: Driver, past: Past, request: Request) -> None:
     """Show what an earlier life had the answer of, and did not come to show."""
     texts, step = driver.memory.texts, step_of(request.number)
     for index, kind, text in request.parts(past.result):
+        if kind == "call":
+            continue
         thought = kind == "thinking"
         names = [
             spoken_part(step, attempt, index, thought=thought)
@@ -366,13 +425,14 @@ async def _show_the_rest(driver: Driver, past: Past, request: Request) -> None:
         last = names[-1]
         if last in texts and texts[last][1]:
             continue
-        whole = _clean(text)
+        whole = storable(text)
         shown = "".join(texts[name][0] for name in names if name in texts)
         if not whole.startswith(shown):
             shown = texts[last][0] if last in texts else ""
         again = f"{last}-rest" if last in texts else last
         if whole[len(shown) :] and again not in texts:
             rest = whole[len(shown) :]
+            await pass_or_cut(driver, whole, part=again)
             await driver.begin(TextEnded(part=again, text=rest, step=step if thought else ""))
 
 
@@ -386,8 +446,3 @@ def shown_before(memory: Memory, number: int) -> str:
         if said := [text for part, (text, _) in memory.texts.items() if part.startswith(start)]:
             return "".join(said)
     return ""
-
-
-def _clean(text: str) -> str:
-    """Text that can be stored: half a surrogate pair and NUL are shown as a replacement."""
-    return text.encode(errors="replace").decode().replace("\0", "�")

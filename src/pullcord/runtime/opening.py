@@ -1,8 +1,9 @@
 """`pullcord.open`: a store, and the agents that this process knows."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
+from pullcord.core.screening import Guard
 from pullcord.journal.clock import Clock
 from pullcord.journal.journal import Journal
 from pullcord.runtime.agents import Agent, Foreign, Function
@@ -20,13 +21,15 @@ def open_runtime(
     only: str | None = None,
     tools: Policies | None = None,
     notify: Notify | None = None,
+    guards: Sequence[Guard] = (),
 ) -> Runtime:
     """Open the store at `path` (made if there is none; `":memory:"` keeps nothing).
 
     With `agents`, runs of those agents are driven here, at once: new ones, ones that were given
     back, and ones whose process has died; with `only`, nothing but that run and its children.
     `tools` has policies by name for tools that do not declare their own. `notify` is called with
-    a `Notice` when an approval is asked for. Use it with `async with`.
+    a `Notice` when an approval is asked for. `guards` watch over what every run says, before
+    anybody sees it; an `Agent` may have more of its own. Use it with `async with`.
 
     Raises:
         StoreRefused: the path cannot serve as a store; the message says what to do.
@@ -43,5 +46,6 @@ def open_runtime(
         only=only,
         tools=tools,
         notify=notify,
+        guards=guards,
         flag=flag,
     )

@@ -4,6 +4,8 @@ import asyncio
 import codecs
 from typing import Final
 
+from pullcord.core.screening import NO_GUARDS, Guards, Hit, Screen
+
 KEPT_BYTES: Final = 64 * 1024  # of the beginning, and as much of the end
 SHOWN_CHARS: Final = 256 * 1024
 _PIECE_CHARS: Final = 4096
@@ -43,8 +45,10 @@ class Tail:
 class Output:
     """Both streams of one call. `piece` hands out what has not been shown yet."""
 
-    def __init__(self) -> None:
+    def __init__(self, guards: Guards = NO_GUARDS) -> None:
         self.out, self.err = Tail(), Tail()
+        self._screens = {name: guards.screen() for name in ("out", "err")}
+        self.hit: Hit | None = None  # what a guard has found in it; nothing is shown from there on
         self._decoders = {
             name: codecs.getincrementaldecoder("utf-8")("replace") for name in ("out", "err")
         }
@@ -63,12 +67,14 @@ class Output:
 
     def close(self) -> None:
         """Nothing more comes."""
+        for screen in self._screens.values():
+            self._add(screen.end(), screen)
         self.is_closed = True
         self._more.set()
 
     async def piece(self) -> str:
         """Return what came since, once there is something. Empty: that was all."""
-        while not self._unshown and not self.is_closed:
+        while not self._unshown and not self.is_closed and self.hit is None:
             self._more.clear()
             await self._more.wait()
         piece, self._unshown = self._unshown[:_PIECE_CHARS], self._unshown[_PIECE_CHARS:]
@@ -82,7 +88,14 @@ class Output:
         self._shown_chars += len(text)
         if self._shown_chars >= SHOWN_CHARS:
             text += "\n[… more than is shown here …]\n"
-        self._unshown += text
+        screen = self._screens[stream]
+        self._add(screen.feed(text), screen)
+
+    def _add(self, text: str, screen: Screen) -> None:
+        """Each stream has its guards to itself: what comes in between hides nothing."""
+        if self.hit is None:
+            self._unshown += text
+            self.hit = screen.hit
         self._more.set()
 
 

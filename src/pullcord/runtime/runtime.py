@@ -4,7 +4,7 @@ import asyncio
 import inspect
 import logging
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final, Literal, TypeAlias, get_args
 
@@ -12,9 +12,10 @@ from pullcord.core.commands import Answer, Redirect
 from pullcord.core.events import Created
 from pullcord.core.limits import Limits, Then, price_in
 from pullcord.core.run import Run
+from pullcord.core.screening import Guard, Guards
 from pullcord.core.states import NEEDS_OWNER, TERMINAL, RunState
 from pullcord.core.trail import Runaway, check_runaway
-from pullcord.core.values import dump, load
+from pullcord.core.values import dump
 from pullcord.errors import (
     AgentUnknown,
     ChainBroken,
@@ -37,7 +38,7 @@ from pullcord.journal.watch import Changed
 from pullcord.runtime.agents import Agent, Foreign, Function, as_agent, name_of
 from pullcord.runtime.alarms import Alarm, Alarms, LoopAlarms
 from pullcord.runtime.blocking import Watchman
-from pullcord.runtime.context import Context
+from pullcord.runtime.context import entering
 from pullcord.runtime.control import ControlThread
 from pullcord.runtime.driver import Driver
 from pullcord.runtime.handle import RunHandle
@@ -70,6 +71,7 @@ class Runtime:
         only: str | None = None,
         tools: Policies | None = None,
         notify: Notify | None = None,
+        guards: Sequence[Guard] = (),
         flag: str = "",
     ) -> None:
         self.journal = journal
@@ -88,6 +90,7 @@ class Runtime:
         self.agents: dict[str, Agent] = {
             name: as_agent(agent) for name, agent in (agents or {}).items()
         }
+        self._guards = {n: Guards((*guards, *a.guards)) for n, a in self.agents.items()}
         self._drivers: dict[str, Driver] = {}
         self._left_alone: set[str] = set()  # damaged, or written by a newer build
         self._tasks: set[asyncio.Task[None]] = set()
@@ -412,7 +415,8 @@ class Runtime:
 
     async def _drive(self, agent: Agent, claim: Claim) -> None:
         run_id = claim.lease.run_id
-        driver = Driver(self, claim, _entering(agent), code_version=agent.version)
+        guards = self._guards[claim.run.agent]
+        driver = Driver(self, claim, entering(agent), code_version=agent.version, guards=guards)
         self._drivers[run_id] = driver
         try:
             if self._is_closing:
@@ -495,11 +499,3 @@ class Runtime:
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-
-
-def _entering(agent: Agent) -> Any:
-    async def enter(driver: Driver) -> Any:
-        deps = agent.deps() if agent.deps else None
-        return await agent.enter(Context(driver, deps), load(driver.memory.input))
-
-    return enter

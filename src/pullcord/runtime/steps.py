@@ -22,6 +22,7 @@ from pullcord.core.values import Json, dump, load
 from pullcord.errors import Interrupted, InvalidInput, NotDone, OutOfLimits, StepError
 from pullcord.runtime.driver import Driver
 from pullcord.runtime.flight import Flight, Manner, described
+from pullcord.runtime.guarding import outcome_passed, pass_or_cut
 from pullcord.runtime.identity import Identity
 from pullcord.runtime.limiting import ask_own_conditions
 from pullcord.runtime.memory import Past
@@ -204,6 +205,7 @@ async def _try(driver: Driver, wish: Wish, failures: int) -> Any:
     who = wish.identity
     while True:
         permit = await wish.permit()
+        await pass_or_cut(driver, permit.args, part=f"args-{who.id}")
         flight = await begin(driver, wish, permit)
         outcome = await driver.fly(flight, lambda f=flight, p=permit: wish.work(f, p))
         match outcome:
@@ -211,6 +213,8 @@ async def _try(driver: Driver, wish: Wish, failures: int) -> Any:
                 return load(dump(flight.value))
             case [StepFailed(error=error, happened=happened)]:
                 failures += 1
+                if flight.is_withheld:
+                    await driver.stand_still()  # the run is stopped for it, also if it could fail
                 if failures >= wish.retry.attempts or happened == "yes":
                     raise StepError(who.name, error=error) from flight.error
                 await driver.rest(wish.retry.wait(failures))
@@ -289,4 +293,5 @@ async def begin(driver: Driver, wish: Intent, permit: Permit) -> Flight:
         later=driver.later,
         alarms=driver.site.alarms,
         clock=driver.site.clock,
+        passed=(lambda outcome: outcome_passed(driver, outcome)) if driver.guards else None,
     )

@@ -24,6 +24,7 @@ from pydantic_ai.models import (
 from pydantic_ai.models.wrapper import WrapperModel
 from pydantic_ai.settings import ModelSettings
 from pydantic_ai.usage import RequestUsage
+from pydantic_core import to_json
 
 from pullcord.agents.pydantic_ai.conversation import Conversation
 from pullcord.agents.pydantic_ai.messages import response_of, stored_response
@@ -209,8 +210,11 @@ def _tell(answer: Answer, event: m.ModelResponseStreamEvent) -> int:
             answer.says(index, text)
         case m.PartDeltaEvent(index=index, delta=m.ThinkingPartDelta(content_delta=str(text))):
             answer.says(index, text, "thinking")
-        case m.PartDeltaEvent(delta=m.ToolCallPartDelta(args_delta=str(args))):
-            return len(args)
+        case m.PartStartEvent(index=index, part=m.BaseToolCallPart(args=str(text))):
+            answer.says(index, text, "call")
+            return 0
+        case m.PartDeltaEvent(index=index, delta=m.ToolCallPartDelta(args_delta=str(text))):
+            answer.says(index, text, "call")
         case _:
             return 0
     return len(text)
@@ -223,6 +227,10 @@ def _texts(response: m.ModelResponse) -> list[tuple[int, Kind, str]]:
             found.append((index, "text", part.content))
         elif isinstance(part, m.ThinkingPart):
             found.append((index, "thinking", part.content))
+        elif isinstance(part, m.BaseToolCallPart):
+            found.append((index, "call", part.args_as_json_str()))
+        elif isinstance(part, m.BaseToolReturnPart):
+            found.append((index, "call", to_json(part.content, fallback=repr).decode()))
     return found
 
 

@@ -1,0 +1,54 @@
+"""A secret of forty characters, and the costumes in which it could walk past a guard."""
+
+import base64
+import codecs
+import json
+from collections.abc import Callable
+from typing import Final
+from urllib.parse import quote
+
+SECRET: Final = "Tangerine-7431/quiet-harbor.belongs-to-J"  # nobody's
+assert len(SECRET) == 40
+
+_CYRILLIC = str.maketrans("aeioprcTJ", "аеіоргсТЈ")
+_GREEK = str.maketrans("aoTiue", "αοΤιυε")
+_FONT = {ord(c): 0x1D5D4 + ord(c) - 65 for c in map(chr, range(65, 91))}
+_FONT_TOO = {ord(c): 0x1D5EE + ord(c) - 97 for c in map(chr, range(97, 123))}
+_WIDTHLESS = "\u200b\u200d\u2060\ufeff\u00ad\u180e\u034f\u115f"
+
+
+def _encoded(data: bytes) -> str:
+    return base64.b64encode(data).decode()
+
+
+DISGUISES: Final[dict[str, Callable[[str], str]]] = {
+    "as it is": lambda s: s,
+    "upper case": str.upper,
+    "lower case": str.lower,
+    "mixed case": lambda s: "".join(c.upper() if n % 2 else c.lower() for n, c in enumerate(s)),
+    "base64": lambda s: _encoded(s.encode()),
+    "base64 of upper case": lambda s: _encoded(s.upper().encode()),
+    "base64 for URLs": lambda s: base64.urlsafe_b64encode(s.encode()).decode(),
+    "base64 in lines": lambda s: base64.encodebytes(s.encode() * 2).decode(),
+    "of no width": lambda s: "".join(c + _WIDTHLESS[n % 8] for n, c in enumerate(s)),
+    "Cyrillic": lambda s: s.translate(_CYRILLIC),
+    "Greek": lambda s: s.translate(_GREEK),
+    "full width": lambda s: "".join(chr(ord(c) + 0xFEE0) if "!" <= c <= "~" else c for c in s),
+    "another font": lambda s: s.translate(_FONT | _FONT_TOO),
+    "accents": lambda s: "".join(f"{c}\u0301\u0323" for c in s),
+    "spelled out": lambda s: " ".join(s),
+    "in lines": lambda s: "\n".join(s),
+    "in cells": lambda s: " | ".join(s),
+    "backwards": lambda s: s[::-1],
+    "hex": lambda s: s.encode().hex(),
+    "HEX with colons": lambda s: s.encode().hex(":").upper(),
+    "percent": lambda s: "".join(f"%{byte:02X}" for byte in s.encode()),
+    "in an address": lambda s: quote(s, safe=""),
+    "escapes": lambda s: "".join(f"\\x{byte:02x}" for byte in s.encode()),
+    "long escapes": lambda s: "".join(f"\\u{ord(c):04x}" for c in s),
+    "character codes": lambda s: ", ".join(str(ord(c)) for c in s),
+    "rot13": lambda s: codecs.encode(s, "rot13"),
+    "JSON": lambda s: json.dumps(s)[1:-1],
+}
+NAMED: Final = ("upper case", "base64", "of no width", "Cyrillic", "full width", "another font")
+"""Those that are promised by name."""
