@@ -9,7 +9,7 @@ from pathlib import Path
 
 import apsw
 
-from bench import agents, blocking, commits, controls, guards, reading, scale, tools, verbs
+from bench import agents, blocking, commits, controls, guards, reading, scale, secrets, tools, verbs
 
 
 async def main() -> int:
@@ -19,7 +19,8 @@ async def main() -> int:
     )
     print("| what | measured | target | over | |\n|---|--:|--:|---|---|")
     missed = 0
-    for theme in (commits, controls, reading, scale, verbs, tools, agents, blocking, guards):
+    themes = (commits, controls, reading, scale, verbs, tools, agents, blocking, guards, secrets)
+    for theme in themes:
         with tempfile.TemporaryDirectory(dir=os.environ.get("PULLCORD_BENCH_DIR")) as folder:
             for figure in await theme.measure(Path(folder)):
                 print(figure.row(), flush=True)

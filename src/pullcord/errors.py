@@ -4,7 +4,8 @@ PullcordError
 ├── InvalidInput           what was handed in cannot be used; correct it and call again
 │   ├── InvalidId          not the shape of an id
 │   ├── InvalidText        text that cannot be stored or shown
-│   └── Unstorable         a value that JSON cannot carry faithfully
+│   ├── Unstorable         a value that JSON cannot carry faithfully
+│   └── SecretUnknown      a call names a secret that it cannot be given
 ├── RunNotFound            no run has this id
 ├── ThreadBusy             a run on this thread is still living: redirect it, queue, or wait
 ├── AgentUnknown           this runtime was not given such an agent
@@ -77,6 +78,18 @@ class Unstorable(InvalidInput):
     def __init__(self, path: str, *, why: str) -> None:
         self.path, self.why = path, why
         super().__init__(f"The value at {path} cannot be stored: {why}. Nothing was written.")
+
+
+class SecretUnknown(InvalidInput):
+    """A call names a secret that it cannot be given. Nothing of it was begun."""
+
+    def __init__(self, secret: str, *, tool: str, why: str) -> None:
+        self.secret, self.tool = secret, tool
+        called = f"{tool!r} was not called" if tool else "It was not done"
+        super().__init__(
+            f"{called}: it needs the secret {secret!r}, and {why}. Nothing of it was begun. Open "
+            f"the store with secrets={{{secret!r}: ...}}."
+        )
 
 
 class RunNotFound(PullcordError):

@@ -105,6 +105,8 @@ def test_every_promise_names_a_test_and_every_promise_test_is_named() -> None:
         "tools",
         "agents",
         "guards",
+        "limits",
+        "secrets",
     )
     there = {
         str(path.relative_to(ROOT))

@@ -6,7 +6,10 @@ import os
 import re
 import threading
 from collections.abc import AsyncGenerator, Callable, Iterable
+from operator import is_
 from typing import Final
+
+import msgspec
 
 from pullcord.core.commands import Command, check_command
 from pullcord.core.conditions import Used
@@ -26,6 +29,8 @@ from pullcord.core.events import (
     check_event,
 )
 from pullcord.core.run import Run
+from pullcord.core.sealed import sealed
+from pullcord.core.secrets import Secrets
 from pullcord.core.states import RunState
 from pullcord.core.values import check_id, check_text
 from pullcord.errors import InvalidId, InvalidInput
@@ -58,12 +63,19 @@ class Journal:
     - the changes of one `append` are all there or none of them is, also across runs;
     - of two writers from the same `expected_seq` one is refused, and so is any earlier owner;
     - a command is decided on the run as it is at that instant, and its `Ack` names the winner;
-    - a cancelled caller's write is finished first: the outcome is never in doubt in this process.
+    - a cancelled caller's write is finished first: the outcome is never in doubt in this process;
+    - nothing that is registered as secret is written: everything passes `sealed` before it is.
     """
 
     def __init__(
-        self, store: Store, *, clock: Clock | None = None, hands: Hands | None = None
+        self,
+        store: Store,
+        *,
+        clock: Clock | None = None,
+        hands: Hands | None = None,
+        secrets: Secrets | None = None,
     ) -> None:
+        self.secrets = secrets or Secrets()
         self._store = store
         self._clock = clock or SystemClock()
         self._ledger = Ledger(self._clock)
@@ -73,7 +85,13 @@ class Journal:
         self._closing = threading.Lock()
 
     @classmethod
-    def open(cls, path: str | os.PathLike[str], *, clock: Clock | None = None) -> "Journal":
+    def open(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        clock: Clock | None = None,
+        secrets: Secrets | None = None,
+    ) -> "Journal":
         """Open the SQLite store at `path`, made if there is none. `":memory:"` keeps nothing.
 
         Raises:
@@ -81,7 +99,8 @@ class Journal:
             FormatUnknown: a newer pullcord wrote it.
         """
         is_memory = os.fspath(path) == ":memory:"
-        return cls(MemoryStore() if is_memory else SqliteStore(path), clock=clock)
+        store = MemoryStore() if is_memory else SqliteStore(path)
+        return cls(store, clock=clock, secrets=secrets)
 
     async def __aenter__(self) -> "Journal":
         return self
@@ -130,6 +149,8 @@ class Journal:
         """
         for change in changes:
             _check(change)
+        if self.secrets:
+            changes = tuple(map(self._sealed, changes))
         return await self._hands.write(lambda tx: self._ledger.write(tx, changes))
 
     async def command(self, run_id: str, command: Command) -> Ack:
@@ -140,7 +161,8 @@ class Journal:
         """
         check_id(run_id)
         check_command(command)
-        return await self._hands.write(lambda tx: self._ledger.command(tx, run_id, command))
+        written = check_command(sealed(command, self.secrets)) if self.secrets else command
+        return await self._hands.write(lambda tx: self._ledger.command(tx, run_id, written))
 
     async def remark(self, run_id: str, raised: AttentionRaised) -> None:
         """Raise an attention item, or say more of an open one, without owning the run: whoever
@@ -162,8 +184,8 @@ class Journal:
         `held` is the caller's own lease, of a run that it has kept while it was at rest.
         """
         check_id(run_id)
-        check_id(owner, kind="owner")
-        check_text(code_version, field="code version")
+        check_id(self.secrets.seal(owner), kind="owner")
+        code_version = check_text(self.secrets.seal(code_version), field="code version")
         _check_ttl(ttl_s)
         return await self._hands.write(
             lambda tx: self._ledger.acquire(
@@ -196,10 +218,28 @@ class Journal:
         Returns when it is durable: text is shown only after that. The part's end is a record.
         Without `keep_held`, what is held was not added: say it again when the run goes on.
         """
-        check_id(part, kind="part")
+        check_id(self.secrets.seal(part), kind="part")
         check_text(text, field="text")
+        text = self.secrets.seal(text)  # who says it in pieces has sealed it before: see `Sealer`
         said = Live(part=part, offset=offset, text=text, keep_held=keep_held)
         return await self._hands.write(lambda tx: self._ledger.say(tx, lease, said))
+
+    def sealed(self, event: Event) -> Event:
+        """The event as it would be written."""
+        return sealed(event, self.secrets, streamed=(TextEnded,))
+
+    def _sealed(self, change: Change) -> Change:
+        check_id(self.secrets.seal(change.run_id))
+        if isinstance(change, Order):
+            written: Change = Order(change.run_id, sealed(change.command, self.secrets))
+        else:
+            events = tuple(self.sealed(event) for event in change.events)
+            blobs = tuple(self.secrets.seal_bytes(data) for data in change.blobs)
+            if all(map(is_, events, change.events)) and all(map(is_, blobs, change.blobs)):
+                return change
+            written = msgspec.structs.replace(change, events=events, blobs=blobs)
+        _check(written)  # what was an id is none with a reference in it
+        return written
 
     # --- read ---
 

@@ -10,6 +10,7 @@ import msgspec
 from pullcord.core.calls import Call, Happened, ToolContext, invoke
 from pullcord.core.events import RunIn, TextEnded
 from pullcord.core.run import output_part
+from pullcord.core.secrets import names_a_secret
 from pullcord.core.values import NULL, Json, dump, load
 from pullcord.errors import InvalidInput
 from pullcord.runtime.approvals import Granted, approved, withdraw_cards
@@ -73,7 +74,9 @@ class ToolCall:
     ) -> None:
         self._driver, self._tool, self._identity = driver, tool, identity
         self._perform = perform
-        self._args: dict[str, Any] = load(dump(args))  # nobody can change them any more
+        self._secrets = driver.site.secrets
+        # Nobody can change them any more; and everybody but the tool itself sees them sealed.
+        self._args: dict[str, Any] = load(self._secrets.seal_json(dump(args)))
         self._deps = deps
         self._run_in: RunIn = run_in or place_of(tool)
         self._key = f"{driver.run.id}-{identity.id}"
@@ -138,6 +141,7 @@ class ToolCall:
 
     async def _ask(self, function: Any, call: Call) -> Any:
         """Call one of the tool's own functions about a call. It only reads."""
+        call = msgspec.structs.replace(call, args=self._revealed(call.args))
         async with asyncio.timeout(_CHECK_S):
             return await about(function, call, self._context(None))
 
@@ -155,9 +159,15 @@ class ToolCall:
 
     async def _work(self, flight: Flight, permit: Permit) -> Any:
         args: dict[str, Any] = load(permit.args)
+        if names_a_secret(permit.args):
+            args = self._revealed(args)
         if self._perform:
             return await self._perform(args, lambda given: self._natively(flight, given))
         return await self._natively(flight, args)
+
+    def _revealed(self, args: dict[str, Any]) -> dict[str, Any]:
+        """The arguments as the tool is handed them."""
+        return self._secrets.reveal_value(args, tool=self._tool.name)
 
     async def _natively(self, flight: Flight, args: dict[str, Any]) -> Any:
         match self._run_in:
@@ -173,7 +183,7 @@ class ToolCall:
         return self._context(flight) if wants_context(self._tool.function) else None
 
     async def _in_process(self, flight: Flight, args: dict[str, Any]) -> Any:
-        output = Output(self._driver.guards)
+        output = Output(self._driver.guards, self._secrets)
         showing = asyncio.create_task(self._show(flight, output))
         try:
             process = await self._start(flight, args, output)

@@ -11,7 +11,7 @@ from collections.abc import (
     Coroutine,
     Iterable,
 )
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
@@ -36,23 +36,21 @@ from pullcord.core.limits import Limits, Then, price_in
 from pullcord.core.run import Run
 from pullcord.core.states import RunState
 from pullcord.core.values import check_id, check_text, dump, load
-from pullcord.errors import AgentUnknown, InvalidInput, InvalidText
+from pullcord.errors import AgentUnknown, InvalidInput
 from pullcord.journal.ledger import Append
 from pullcord.runtime.agents import Agent, Foreign, Function, guarded_by, name_of
 from pullcord.runtime.calling import Command, CommandResult, ToolCall
+from pullcord.runtime.childruns import ChildRun, child_id, child_of
 from pullcord.runtime.driver import Driver
 from pullcord.runtime.flight import Manner, current_flight
-from pullcord.runtime.guarding import pass_or_cut, trip, withheld_from
+from pullcord.runtime.guarding import pass_or_cut, withheld_from
 from pullcord.runtime.history import Turn, history
-from pullcord.runtime.identity import Identity, Scope, short_id
+from pullcord.runtime.identity import Scope, short_id
 from pullcord.runtime.limiting import Given, limits_for
-from pullcord.runtime.outcome import outcome
 from pullcord.runtime.questions import answered, ask
+from pullcord.runtime.saying import say_as_it_comes
 from pullcord.runtime.steps import Wish, carry_out, plain_step
 from pullcord.runtime.tools import Retry, Tool, as_tool, policy_of
-
-_COALESCE_CHARS: Final = 4096
-_PART_MAX_CHARS: Final = 2**21  # a part is one record when it has ended
 
 
 class PlanStep(msgspec.Struct, frozen=True):
@@ -79,7 +77,8 @@ class Context:
 
     def __init__(self, driver: Driver, deps: Any = None, scope: Scope | None = None) -> None:
         self._driver = driver
-        self._names = scope or Scope()
+        self._secrets = driver.site.secrets
+        self._names = scope or Scope(secrets=self._secrets)
         self.deps = deps
 
     @property
@@ -133,7 +132,8 @@ class Context:
         identity = self._scope.step(name, args, key)
         grace_s = self._driver.site.habits.stop_grace_s
         manner = Manner(effect=effect, timeout_s=timeout_s, grace_s=grace_s)
-        return carry_out(self._driver, plain_step(identity, function, args, manner, again))
+        wish = plain_step(identity, function, args, manner, again, self._secrets)
+        return carry_out(self._driver, wish)
 
     def tool(
         self, tool: Callable[..., Any], /, *args: Any, key: str | None = None, **kwargs: Any
@@ -207,7 +207,7 @@ class Context:
         """
         name = getattr(function, "__name__", "release")
         defer = self._scope.other("defer", name)
-        self._driver.defers[defer] = lambda: function(*args)
+        self._driver.defers[defer] = lambda: function(*self._secrets.reveal_value(args, tool=name))
         if defer not in self._driver.run.defers and defer not in self._driver.memory.own_values:
             # Remembered too, because one that was released is not to be held once more.
             await self._driver.begin(
@@ -223,8 +223,9 @@ class Context:
         over with the same text whenever the agent is entered again.
         """
         plan = self._scope.other("plan")
+        screen = self._secrets.screen
         items = tuple(
-            PlanItem(f"{plan}-{number}", check_text(title, field="title", empty=False))
+            PlanItem(f"{plan}-{number}", screen(check_text(title, field="title", empty=False)))
             for number, title in enumerate(titles, start=1)
         )
         await pass_or_cut(self._driver, dump([item.title for item in items]), part=plan)
@@ -283,37 +284,11 @@ class Context:
         if part in tripped:
             raise withheld_from(self._driver, part)
         if isinstance(text, str):
-            check_text(text, field="text")
+            text = self._secrets.screen(check_text(text, field="text"))
             await pass_or_cut(self._driver, text, part=part)
             await self._driver.begin(TextEnded(part=part, text=text))
             return text
-        return await self._stream(part, text)
-
-    async def _stream(self, part: str, chunks: AsyncIterable[str]) -> str:
-        driver, screen, shown, count = self._driver, self._driver.guards.screen(), "", 0
-
-        async def show(text: str) -> None:
-            nonlocal shown
-            for start in range(0, len(text), _COALESCE_CHARS):
-                piece = text[start : start + _COALESCE_CHARS]
-                await driver.say(part, piece, offset=len(shown))
-                shown += piece
-            if screen.hit:
-                await trip(driver, screen.hit, part=part)
-                if shown:
-                    await driver.record(TextEnded(part=part, text=shown, complete=False))
-                await driver.stand_still()
-                raise withheld_from(driver, part)
-
-        async for chunk in chunks:
-            count += len(chunk)
-            if count > _PART_MAX_CHARS:
-                why = f"one part may have {_PART_MAX_CHARS:,} characters; go on in another"
-                raise InvalidText("streamed text", why=why)
-            await show(screen.feed(chunk))
-        await show(screen.end())
-        await driver.begin(TextEnded(part=part, text=shown))
-        return shown
+        return await say_as_it_comes(self._driver, part, text)
 
     # --- children ---
 
@@ -335,7 +310,7 @@ class Context:
         who = self._scope.step(f"spawn {agent}", [agent, given], key)
         driver = self._driver
         for parent in (driver.run.id, *driver.memory.ancestors):
-            child = _child_id(agent, parent, who)
+            child = child_id(agent, parent, who)
             is_mine = parent == driver.run.id
             if child in driver.memory.children and (
                 is_mine or driver.memory.children[child] == RunState.COMPLETED
@@ -343,7 +318,7 @@ class Context:
                 return ChildRun(driver, child)
         if agent not in driver.site.agents:
             raise AgentUnknown(agent, known=driver.site.agents)
-        child = _child_id(agent, driver.run.id, who)
+        child = child_id(agent, driver.run.id, who)
         home = driver.memory.home
         born = Created(
             agent=agent,
@@ -466,42 +441,6 @@ async def _called(driver: Driver, tool: Tool[..., Any], wish: Wish) -> Any:
     if tool.policy.command and result is not None:
         return msgspec.convert(result, CommandResult)
     return result
-
-
-class ChildRun:
-    """A run that this one has started."""
-
-    def __init__(self, driver: Driver, run_id: str) -> None:
-        self._driver = driver
-        self.run_id = run_id
-
-    def __repr__(self) -> str:
-        return f"<child run {self.run_id}>"
-
-    async def result(self) -> Any:
-        """Wait until it has ended and return its result.
-
-        Raises:
-            RunFailed, RunCancelled: it has none.
-        """
-        mine = self._driver.run.children.get(self.run_id)
-        if mine is not None and mine.detached:
-            raise InvalidInput(
-                f"Cannot wait for {self.run_id}: it was started detached. Nothing was changed. "
-                "Start it without detached=True."
-            )
-        if mine is not None and not self._driver.memory.children.get(self.run_id):
-            await self._driver.until(lambda run: bool(run.children[self.run_id].state))
-        return await outcome(self._driver.site.journal, self.run_id)
-
-
-def child_of(parent: str, agent: str, key: str, *, scope: str = "") -> str:
-    """The run that the first `spawn` with this key has started."""
-    return _child_id(agent, parent, Scope(scope).step(f"spawn {agent}", (), key))
-
-
-def _child_id(agent: str, parent: str, who: Identity) -> str:
-    return short_id(agent, parent, who.id, chars=16)  # unique in the whole store
 
 
 def _start_next(run: Run, plan: str) -> list[Event]:

@@ -377,6 +377,7 @@ class Driver(Doors):
         if isinstance(end, Completed):
             await name_the_vanished(self)
         said = self._stopped(end) if self.run.state is _S.STOPPING else end
+        said = self.site.journal.sealed(said)
         recorded = await self.record(said, release=True)
         if recorded == [said]:
             self._is_over = True

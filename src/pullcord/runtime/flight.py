@@ -314,12 +314,12 @@ class Flight:
             with_it.append(self.spent)
         if not with_it:
             return await self._record(outcome)
-        if not await self._record(together(outcome, *with_it)):
-            recorded = await self._record(outcome)
-            if self.spent is not None:
-                await self._record(self.spent)  # it was paid for, whatever became of it
-            return recorded
-        return [outcome]
+        if recorded := await self._record(together(outcome, *with_it)):
+            return recorded[:1]
+        recorded = await self._record(outcome)
+        if self.spent is not None:
+            await self._record(self.spent)  # it was paid for, whatever became of it
+        return recorded
 
     async def _as_it_may_be(self, outcome: Event) -> Event:
         """Without what a guard has found in it: nobody is to see that, nor the agent."""
@@ -375,7 +375,7 @@ class Flight:
         what = "a thread, which cannot be stopped" if self.manner.run_in == "thread" else ""
         recorded = await self._record(together(outcome, self._left_behind(what)))
         inner.add_done_callback(lambda _: self._later(self._late(inner)))
-        return [outcome] if recorded else await self._record(outcome)
+        return recorded[:1] if recorded else await self._record(outcome)
 
     def _left_behind(self, what: str) -> AttentionRaised:
         text = f"Step {self.name!r} ignores being cancelled and may still be going on."

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from hashlib import sha256
 from typing import Final, NamedTuple
 
+from pullcord.core.secrets import Secrets
 from pullcord.core.values import dump
 
 _NOT_ID: Final = re.compile(r"[^0-9A-Za-z]+")
@@ -32,17 +33,24 @@ class Identity(NamedTuple):
 class Scope:
     """Names things in the order they are called. Concurrent repeats get a scope each."""
 
-    def __init__(self, path: str = "") -> None:
+    def __init__(self, path: str = "", secrets: Secrets | None = None) -> None:
         self.path = path
+        self._secrets = secrets or Secrets()  # what names and arguments are read without
         self._seen: Counter[tuple[str, ...]] = Counter()
 
     def branch(self, name: str) -> "Scope":
+        name = self._secrets.seal(name)
         nth = self._nth("branch", name)
         plain = name.replace("%", "%25").replace("/", "%2F").replace("#", "%23")
-        return Scope(f"{self.path}/{plain}" if nth == 1 else f"{self.path}/{plain}#{nth}")
+        path = f"{self.path}/{plain}" if nth == 1 else f"{self.path}/{plain}#{nth}"
+        return Scope(path, self._secrets)
 
     def step(self, name: str, args: Sequence[object], key: str | None) -> Identity:
-        digest = key if key is not None else sha256(dump(list(args))).hexdigest()[:16]
+        name, seal = self._secrets.seal(name), self._secrets.seal_json
+        if key is not None:
+            digest = self._secrets.seal(key)
+        else:
+            digest = sha256(seal(dump(list(args)))).hexdigest()[:16]
         place = self._nth("step", name)
         nth = self._nth("step", name, digest)
         made = short_id(name, self.path, "step", name, digest, nth)
@@ -50,6 +58,7 @@ class Scope:
 
     def other(self, kind: str, name: str = "") -> str:
         """An id for something that is known by its kind and order alone."""
+        name = self._secrets.seal(name)
         nth = self._nth(kind, name)
         return short_id(name or kind, self.path, kind, name, nth)
 

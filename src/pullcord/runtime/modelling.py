@@ -28,6 +28,7 @@ from pullcord.core.events import (
 from pullcord.core.limits import Reserve
 from pullcord.core.run import Run, spoken_part
 from pullcord.core.screening import Hit, Screen
+from pullcord.core.sealer import Sealer
 from pullcord.core.values import Json
 from pullcord.errors import Interrupted
 from pullcord.runtime.alarms import Alarm
@@ -226,10 +227,10 @@ class Answer:
             return
         if not self._parts or self._parts[-1].index != index:
             self._end_last()
-            self._parts.append(_Part(index, kind, self._driver.guards.screen()))
-        part, text = self._parts[-1], storable(text)
-        part.came.append(text)
-        part.text += part.screen.feed(text)
+            seal, screen = Sealer(self._driver.site.secrets), self._driver.guards.screen()
+            self._parts.append(_Part(index, kind, seal, screen))
+        part = self._parts[-1]
+        part.take(part.seal.feed(storable(text)))
         self._goes_past(part.screen, self._name(part))
         self._more.set()
 
@@ -237,6 +238,7 @@ class Answer:
         """Show also what was kept back at the end of a part, if no guard has found anything."""
         if self._parts:
             part = self._parts[-1]
+            part.take(part.seal.end())
             part.text += part.screen.end()
             self._goes_past(part.screen, self._name(part))
 
@@ -272,6 +274,7 @@ class Answer:
         ):
             try:
                 stored = await self._request.attempt(self)
+                stored = driver.site.secrets.seal_json(stored, screen=True)
                 self._passes_whole(stored)
                 self.stored = stored
             except BaseException:
@@ -326,6 +329,7 @@ class Answer:
 
     async def shown_whole(self) -> None:
         """Wait until everything is shown; while paused, that is after resume."""
+        self._end_last()
         self._is_over = True
         self._more.set()
         await self._showing
@@ -404,11 +408,16 @@ class Answer:
 
 
 class _Part:
-    def __init__(self, index: int, kind: Kind, screen: Screen) -> None:
-        self.index, self.kind, self.screen = index, kind, screen
+    def __init__(self, index: int, kind: Kind, seal: Sealer, screen: Screen) -> None:
+        self.index, self.kind, self.seal, self.screen = index, kind, seal, screen
         self.came: list[str] = []  # all of it
         self.text = self.shown = ""  # what may be shown, and what was
         self.is_ended = False
+
+    def take(self, text: str) -> None:
+        """Take more of it, sealed; what no guard wants to see more of first may be shown."""
+        self.came.append(text)
+        self.text += self.screen.feed(text)
 
 
 async def _show_the_rest(driver: Driver, past: Past, request: Request) -> None:

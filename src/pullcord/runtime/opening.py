@@ -1,13 +1,15 @@
 """`pullcord.open`: a store, and the agents that this process knows."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from pullcord.core.screening import Guard
+from pullcord.core.secrets import Registered, Secrets
 from pullcord.journal.clock import Clock
 from pullcord.journal.journal import Journal
 from pullcord.runtime.agents import Agent, Foreign, Function
-from pullcord.runtime.runtime import Notify, Runtime
+from pullcord.runtime.notices import Notify
+from pullcord.runtime.runtime import Runtime
 from pullcord.runtime.site import Habits
 from pullcord.runtime.tools import Policies, check_policy, policy_of
 
@@ -22,6 +24,8 @@ def open_runtime(
     tools: Policies | None = None,
     notify: Notify | None = None,
     guards: Sequence[Guard] = (),
+    secrets: Registered | None = None,
+    redact: bool | Iterable[str] = False,
 ) -> Runtime:
     """Open the store at `path` (made if there is none; `":memory:"` keeps nothing).
 
@@ -31,12 +35,17 @@ def open_runtime(
     a `Notice` when an approval is asked for. `guards` watch over what every run says, before
     anybody sees it; an `Agent` may have more of its own. Use it with `async with`.
 
+    `secrets` (values by name, or what gives them; see `core/secrets.py`) are written nowhere:
+    `{{secret:NAME}}` stands in their place, also for models, and a call with that in its arguments
+    is made with the value. `redact` also hides what looks like a credential: best effort.
+
     Raises:
+        InvalidInput: a secret cannot be told from other text.
         StoreRefused: the path cannot serve as a store; the message says what to do.
     """
     for name, given in (tools or {}).items():  # before anything is opened
         check_policy(name, policy_of(given))
-    journal = Journal.open(path, clock=clock)
+    journal = Journal.open(path, clock=clock, secrets=Secrets(secrets, redact=redact))
     flag = "" if str(path) == ":memory:" else f"{os.path.abspath(path)}.kill-switch"
     return Runtime(
         journal,

@@ -5,6 +5,8 @@ import codecs
 from typing import Final
 
 from pullcord.core.screening import NO_GUARDS, Guards, Hit, Screen
+from pullcord.core.sealer import Sealer
+from pullcord.core.secrets import Secrets
 
 KEPT_BYTES: Final = 64 * 1024  # of the beginning, and as much of the end
 SHOWN_CHARS: Final = 256 * 1024
@@ -45,8 +47,9 @@ class Tail:
 class Output:
     """Both streams of one call. `piece` hands out what has not been shown yet."""
 
-    def __init__(self, guards: Guards = NO_GUARDS) -> None:
+    def __init__(self, guards: Guards = NO_GUARDS, secrets: Secrets | None = None) -> None:
         self.out, self.err = Tail(), Tail()
+        self._sealers = {n: Sealer(secrets) for n in ("out", "err")} if secrets else {}
         self._screens = {name: guards.screen() for name in ("out", "err")}
         self.hit: Hit | None = None  # what a guard has found in it; nothing is shown from there on
         self._decoders = {
@@ -58,15 +61,16 @@ class Output:
         self._more = asyncio.Event()
 
     def take_out(self, data: bytes) -> None:
-        self.out.take(data)
-        self._show("out", data)
+        self._take("out", self.out, data)
 
     def take_err(self, data: bytes) -> None:
-        self.err.take(data)
-        self._show("err", data)
+        self._take("err", self.err, data)
 
     def close(self) -> None:
         """Nothing more comes."""
+        if self._sealers and not self.is_closed:
+            self._take("out", self.out, b"", final=True)
+            self._take("err", self.err, b"", final=True)
         for screen in self._screens.values():
             self._add(screen.end(), screen)
         self.is_closed = True
@@ -80,11 +84,20 @@ class Output:
         piece, self._unshown = self._unshown[:_PIECE_CHARS], self._unshown[_PIECE_CHARS:]
         return piece
 
-    def _show(self, stream: str, data: bytes) -> None:
+    def _take(self, stream: str, kept: Tail, data: bytes, *, final: bool = False) -> None:
+        """Sealed before anything is cut out of it: half a secret could not be found any more."""
+        text = self._decoders[stream].decode(data, final)
+        if sealer := self._sealers.get(stream):
+            text = sealer.feed(text) + (sealer.end() if final else "")
+            data = text.encode()
+        kept.take(data)
+        self._show(stream, text)
+
+    def _show(self, stream: str, text: str) -> None:
         left = SHOWN_CHARS - self._shown_chars
         if left <= 0:
             return
-        text = self._decoders[stream].decode(data).replace("\0", "�")[:left]
+        text = text.replace("\0", "�")[:left]
         self._shown_chars += len(text)
         if self._shown_chars >= SHOWN_CHARS:
             text += "\n[… more than is shown here …]\n"

@@ -81,12 +81,13 @@ class Ownership:
         async with self._turn:
             while True:
                 asked = wanted(self.run) if callable(wanted) else (wanted,)
+                asked = [self._journal.sealed(event) for event in asked]  # as we shall read it
                 events = await self._admitted(asked)
                 if not events:
                     if await self._catch_up():
                         continue  # it may only have been too early
                     return []
-                is_itself = events == list(asked)
+                is_itself = events == asked
                 mine = Append(
                     run_id=self.run.id,
                     events=events,

@@ -1,10 +1,9 @@
 """A store and the agents that this process knows: starts runs, finds runs, drives runs."""
 
 import asyncio
-import inspect
 import logging
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final, Literal, TypeAlias, get_args
 
@@ -44,12 +43,13 @@ from pullcord.runtime.driver import Driver
 from pullcord.runtime.handle import RunHandle
 from pullcord.runtime.identity import new_run_id
 from pullcord.runtime.limiting import Given, limits_for
+from pullcord.runtime.logs import Redacted
+from pullcord.runtime.notices import Notify, tell
 from pullcord.runtime.processes import Processes
 from pullcord.runtime.site import Habits, Notice
 from pullcord.runtime.tools import Policies, check_policy, policy_of
 
 _log: Final = logging.getLogger("pullcord.runtime")
-Notify: TypeAlias = Callable[[Notice], object]
 IfBusy: TypeAlias = Literal["refuse", "queue", "redirect"]
 _BATCH: Final = 50
 
@@ -74,7 +74,8 @@ class Runtime:
         guards: Sequence[Guard] = (),
         flag: str = "",
     ) -> None:
-        self.journal = journal
+        self.journal, self.secrets = journal, journal.secrets
+        self._logs = Redacted(self.secrets)
         self._only = only  # take up nothing but this run and its children
         self.clock: Clock = clock or SystemClock()
         self.alarms: Alarms = self.clock if isinstance(self.clock, Alarms) else LoopAlarms()
@@ -104,6 +105,7 @@ class Runtime:
         self._renewal = Alarm(self.alarms, self._time_to_renew)
 
     async def __aenter__(self) -> "Runtime":
+        self._logs.install()
         if self.agents:
             loop = asyncio.get_running_loop()
 
@@ -135,6 +137,7 @@ class Runtime:
         self._watchman.close()
         await self.processes.aclose()
         await self.journal.aclose()
+        self._logs.remove()
 
     # --- start, get, list ---
 
@@ -334,16 +337,7 @@ class Runtime:
     def notify(self, notice: Notice) -> None:
         """Tell whoever wanted to be told that something waits for an answer."""
         if self._notify is not None:
-            self._spawn(self._tell(self._notify, notice))
-
-    async def _tell(self, notify: "Notify", notice: Notice) -> None:
-        try:
-            told = notify(notice)
-            if inspect.isawaitable(told):
-                async with asyncio.timeout(self.habits.release_s):
-                    await told
-        except Exception:  # whoever is told badly must not harm the run
-            _log.exception("A notification hook failed.")
+            self._spawn(tell(self._notify, notice, self.secrets, within_s=self.habits.release_s))
 
     # --- housekeeping: take runs up, wake sleepers, hold on to leases ---
 

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from pullcord.core.secrets import Secrets
 from pullcord.journal.clock import Clock
 from pullcord.journal.journal import Journal
 from pullcord.runtime.alarms import Alarms
@@ -55,6 +56,7 @@ class Site(Protocol):
     owner: str
     processes: Processes
     policies: Policies
+    secrets: Secrets
 
     @property
     def control(self) -> ControlThread: ...

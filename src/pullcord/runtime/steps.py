@@ -18,6 +18,7 @@ from pullcord.core.events import (
 )
 from pullcord.core.limits import Reserve
 from pullcord.core.run import Run
+from pullcord.core.secrets import Secrets, names_a_secret
 from pullcord.core.values import Json, dump, load
 from pullcord.errors import Interrupted, InvalidInput, NotDone, OutOfLimits, StepError
 from pullcord.runtime.driver import Driver
@@ -78,8 +79,9 @@ def plain_step(
     args: tuple[Any, ...],
     manner: Manner,
     retry: Retry,
+    secrets: Secrets,
 ) -> Wish:
-    """An async function of the agent's own, as it is.
+    """An async function of the agent's own, as it is; called with what references stand for.
 
     Raises:
         InvalidInput: it cannot be carried out like that.
@@ -109,6 +111,8 @@ def plain_step(
         return given
 
     async def work(_flight: Flight, _permit: Permit) -> Any:
+        if names_a_secret(given.args):
+            return await function(*secrets.reveal_value(args, tool=name))
         return await function(*args)
 
     return Wish(identity=identity, work=work, permit=permit, manner=manner, retry=retry)
@@ -166,7 +170,7 @@ async def _find_out(driver: Driver, wish: Wish, past: Past) -> Past:
             found = await wish.probe(past.args)
         if found is not None:
             choice = "happened" if found.happened else "run"
-            result = found.result
+            result = driver.site.secrets.seal_json(found.result, screen=True)
             said = DoubtSettled(
                 by=f"probe of {wish.tool}",
                 source="policy",
@@ -209,8 +213,8 @@ async def _try(driver: Driver, wish: Wish, failures: int) -> Any:
         flight = await begin(driver, wish, permit)
         outcome = await driver.fly(flight, lambda f=flight, p=permit: wish.work(f, p))
         match outcome:
-            case [StepFinished()]:
-                return load(dump(flight.value))
+            case [StepFinished(result=result)]:
+                return load(result)  # as it was recorded: what later lives are told
             case [StepFailed(error=error, happened=happened)]:
                 failures += 1
                 if flight.is_withheld:

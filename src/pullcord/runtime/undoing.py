@@ -25,6 +25,7 @@ from pullcord.core.events import (
 from pullcord.core.run import Run, Step
 from pullcord.core.undo import to_undo, undo_item
 from pullcord.core.values import load
+from pullcord.errors import SecretUnknown
 from pullcord.runtime.alarms import Alarm
 from pullcord.runtime.flight import described, together
 from pullcord.runtime.ownership import Wanted
@@ -90,7 +91,10 @@ class Undoing:
         policy = policy_for(step, known, self._driver.tools, self._driver.site.policies)
         if policy is None or policy.undo is None:
             return await self._give_up(step, "LookupError: nobody here knows how it is undone")
-        call = await self._call(step, known)
+        try:
+            call = await self._call(step, known)
+        except SecretUnknown as unknown:
+            return await self._give_up(step, described(unknown))
         if known.undo == "started" and _effect(policy.undo) == "once":
             return await self._find_out(step, policy, call)
         if known.rung == "abandoned" and not known.late_seq and known.undo == "":
@@ -187,6 +191,8 @@ class Undoing:
                     pass
         key = f"{self._driver.run.id}-{step}"
         tool = known.tool or known.name
+        reveal = self._driver.site.secrets.reveal_value
+        args, result = reveal(args, tool=tool), reveal(result, tool=tool)
         return Call(tool=tool, args=args, idempotency_key=key, result=result, known=status)
 
     def _context(self, call: Call, attempt: int) -> ToolContext:

@@ -25,7 +25,7 @@ from pullcord.agents.pydantic_ai.conversation import (
     retold,
 )
 from pullcord.agents.pydantic_ai.cord import Cord
-from pullcord.agents.pydantic_ai.messages import Messages, delta, mended
+from pullcord.agents.pydantic_ai.messages import Messages, delta, mended, sealed_messages
 from pullcord.agents.pydantic_ai.prices import price_of
 from pullcord.agents.pydantic_ai.wrapping import wrap_up
 from pullcord.core.events import Remembered
@@ -186,7 +186,7 @@ class _Turn:
         end = end_after(self._talk.number)
         if end in self._driver.memory.own_values:
             return
-        new = delta(self._talk.known, messages)
+        new = delta(self._talk.known, sealed_messages(messages, self._driver.site.secrets))
         await self._driver.begin(Remembered(key=end, value=new))
 
 

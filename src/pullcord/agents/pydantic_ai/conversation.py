@@ -23,7 +23,7 @@ from pullcord.core.run import Run
 from pullcord.core.states import RunState
 from pullcord.core.values import Json, load
 from pullcord.journal.journal import Journal
-from pullcord.runtime.context import child_of
+from pullcord.runtime.childruns import child_of
 from pullcord.runtime.driver import Driver
 from pullcord.runtime.history import earlier_runs, turn_of
 from pullcord.runtime.identity import short_id

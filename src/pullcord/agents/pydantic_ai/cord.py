@@ -118,9 +118,10 @@ class Cord(AbstractCapability[Any]):
         name = output_context.function_name or "output"
         call = output_context.tool_call
         made: list[Any] = []
+        secrets = self.driver.site.secrets
 
         async def process() -> Any:
-            made[:] = [await handler(output)]
+            made[:] = [await handler(secrets.reveal_value(output, tool=name))]
             return to_jsonable_python(made[0], fallback=repr)
 
         number = self.talk.number
@@ -132,6 +133,7 @@ class Cord(AbstractCapability[Any]):
             (),
             Manner(grace_s=grace_s),
             Retry(attempts=1),
+            secrets,
         )
         try:
             result = await carry_out(self.driver, wish)

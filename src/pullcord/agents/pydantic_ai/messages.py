@@ -14,6 +14,7 @@ from pydantic import TypeAdapter
 from pydantic_ai import messages as m
 from pydantic_core import from_json
 
+from pullcord.core.secrets import Secrets
 from pullcord.core.values import Json
 
 _MESSAGES: Final = m.ModelMessagesTypeAdapter
@@ -46,6 +47,33 @@ def apply_delta(known: Messages, stored: Json) -> None:
     """Bring `known` to where it was when this was stored."""
     found = msgspec.json.decode(stored, type=_Delta)
     known[found.keep :] = _MESSAGES.validate_json(bytes(found.new))
+
+
+def sealed_messages(messages: Sequence[m.ModelMessage], secrets: Secrets) -> Messages:
+    """The conversation as a model is sent it and a journal has it, with references."""
+    if not secrets:
+        return list(messages)
+    return [_sealed(message, secrets) for message in messages]
+
+
+def _sealed(message: m.ModelMessage, secrets: Secrets) -> m.ModelMessage:
+    stored = msgspec.Raw(_MESSAGES.dump_json([message]))
+    hidden = secrets.seal_json(stored, screen=True)
+    return message if hidden is stored else _MESSAGES.validate_json(bytes(hidden))[0]
+
+
+def sealed_response(response: m.ModelResponse, secrets: Secrets) -> m.ModelResponse:
+    """What a model has answered, sealed. The arguments of its calls are read before: what is
+    escaped in their JSON is not escaped for the tool."""
+    if not secrets:
+        return response
+    for call in response.tool_calls:
+        is_in = isinstance(call.args, str) and secrets.seal(call.args) != call.args
+        if is_in and _is_json_object(call.args):
+            call.args = call.args_as_dict()
+    sealed = _sealed(response, secrets)
+    assert isinstance(sealed, m.ModelResponse)
+    return sealed
 
 
 def stored_response(response: m.ModelResponse) -> Json:

@@ -27,7 +27,12 @@ from pydantic_ai.usage import RequestUsage
 from pydantic_core import to_json
 
 from pullcord.agents.pydantic_ai.conversation import Conversation
-from pullcord.agents.pydantic_ai.messages import response_of, stored_response
+from pullcord.agents.pydantic_ai.messages import (
+    response_of,
+    sealed_messages,
+    sealed_response,
+    stored_response,
+)
 from pullcord.agents.pydantic_ai.prices import (
     price_of,
     reserve_for,
@@ -79,6 +84,9 @@ class Watched(WrapperModel):
         model_request_parameters: ModelRequestParameters,
     ) -> m.ModelResponse:
         watch(self.wrapped)
+        secrets = self._driver.site.secrets
+        messages = sealed_messages(messages, secrets)
+        model_request_parameters = secrets.seal_value(model_request_parameters, screen=True)
         made: list[m.ModelResponse] = []
 
         async def attempt(answer: Answer) -> Json:
@@ -87,13 +95,14 @@ class Watched(WrapperModel):
             stream = self._attempt(answer, sent, model_settings, model_request_parameters, read)
             response = await stream
             response = _after(so_far, response) if so_far else response
+            response = sealed_response(response, secrets)
             answer.costs(spent_on(response, self._price))
             made[:] = [response]
             return stored_response(response)
 
         talk = self._talk
         known = list(talk.known)
-        args = talk.next_request(self._history())
+        args = talk.next_request(sealed_messages(self._history(), secrets))
         read = tokens_to_read(messages, args)
         request = Request(
             number=talk.number,

@@ -6,7 +6,7 @@ from typing import Final
 from pydantic_ai import ModelRetry
 from pydantic_ai.exceptions import ApprovalRequired, CallDeferred, ToolFailed
 
-from pullcord.errors import StepError
+from pullcord.errors import SecretUnknown, StepError
 from pullcord.runtime.flight import ToolFailed as ProcessFailed
 
 NOT_STARTED: Final = "not_started: somebody said something new before this call began."
@@ -15,13 +15,14 @@ _KINDS: Final[dict[str, Callable[[str], Exception]]] = {
     "ToolFailed": ToolFailed,
     "ApprovalRequired": lambda _: ApprovalRequired(),
     "CallDeferred": lambda _: CallDeferred(),
+    "SecretUnknown": lambda said: ToolFailed(f"not_started: {said}"),
 }
 
 
 def raised_by(failed: StepError, cause: BaseException | None = None) -> BaseException:
     """What a function raised: itself, or what stands for it after a restart or in a process."""
     cause = cause or failed.__cause__
-    if cause is not None and not isinstance(cause, ProcessFailed):
+    if cause is not None and not isinstance(cause, ProcessFailed | SecretUnknown):
         return cause
     return said_in(failed.error) or cause or failed
 

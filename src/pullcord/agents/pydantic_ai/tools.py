@@ -154,6 +154,7 @@ class _Call:
         self.name, self.args, self.ctx, self.tool = name, args, ctx, tool
         self._toolset = toolset
         self._leaf = _leaf(tool)
+        self._secrets = driver.site.secrets
         self.given: Any = None  # what came out of it in this life, as it was
         self.is_given = False
         self.function: Any = _function_of(tool)
@@ -238,7 +239,8 @@ class _Call:
         except (PydanticSerializationError, Unstorable) as error:
             why = f"it happened, but its result cannot be stored: {error}"
             raise Happened(why) from None
-        self.given, self.is_given = given, True
+        # With a secret in it, its model is told what every later life is told: what is stored.
+        self.given, self.is_given = given, not self._secrets.may_be_in(bytes(dump(stored)))
         return stored
 
     async def _accepted(self, args: dict[str, Any]) -> dict[str, Any]:
