@@ -15,6 +15,7 @@ MAY_LOAD = {
     "pullcord.cli.control",
     "pullcord.cli.main",
     "pullcord.cli.parser",
+    "pullcord.cli.secret_names",
     "pullcord.cli.store",
     "pullcord.cli.words",
     "pullcord.core",

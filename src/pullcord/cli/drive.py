@@ -14,6 +14,7 @@ from typing import Any, Final
 from pullcord.cli.control import to_json, value_of
 from pullcord.cli.look import Telling
 from pullcord.cli.parser import store_path
+from pullcord.cli.secret_names import from_environment
 from pullcord.cli.store import desk, whoami
 from pullcord.cli.words import plain, receipt_lines, state, why
 from pullcord.core.commands import Undo
@@ -25,7 +26,7 @@ from pullcord.core.events import (
     Record,
     TextEnded,
 )
-from pullcord.core.limits import caps_as_condition, parsed
+from pullcord.core.limits import caps_as_condition, caps_in, parsed
 from pullcord.core.receipts import Receipt
 from pullcord.core.states import TERMINAL, RunState
 from pullcord.core.values import check_id
@@ -159,7 +160,7 @@ def _undo(asked: Any) -> int:
     agents, _ = load_agents(born.target, born.cwd)
 
     async def undo() -> Receipt:
-        async with open_runtime(store_path(asked.store), agents=agents, only=asked.run) as runtime:
+        async with _opened(asked, agents, asked.run) as runtime:
             return await (await runtime.get(asked.run)).receipt()
 
     made = asyncio.run(undo())
@@ -172,7 +173,7 @@ def _next(asked: Any, born: Created, make: Any) -> int:
 
     async def record() -> str:
         known = {born.agent: Agent(_nobody)}
-        runtime = open_runtime(store_path(asked.store), agents=known)
+        runtime = _opened(asked, known)
         try:  # never entered: it starts runs and drives none
             return (await make(runtime)).id
         finally:
@@ -185,6 +186,11 @@ def _next(asked: Any, born: Created, make: Any) -> int:
         return 0
     agents, _ = load_agents(born.target, born.cwd)
     return asyncio.run(_drive(asked, agents, run_id, None))
+
+
+def _opened(asked: Any, agents: dict[str, Agent], only: str | None = None) -> Runtime:
+    secrets = from_environment()
+    return open_runtime(store_path(asked.store), agents=agents, only=only, secrets=secrets)
 
 
 async def _nobody(_ctx: Any) -> None:
@@ -202,7 +208,7 @@ def _birth(asked: Any) -> Created:
 async def _drive(
     asked: Any, agents: dict[str, Agent], run_id: str, start: Any, *, after: Cursor = START
 ) -> int:
-    async with open_runtime(store_path(asked.store), agents=agents, only=run_id) as runtime:
+    async with _opened(asked, agents, run_id) as runtime:
         run = await start(runtime) if start else await runtime.get(run_id)
         stopped = asyncio.Event()
         loop = asyncio.get_running_loop()
@@ -253,7 +259,8 @@ def _point_out(asked: Any, run_id: str, item: Record | LiveText) -> None:
         case QuestionAsked(kind="question" | "doubt", question=question):
             print(f"      pullcord answer {run_id} {question} VALUE", file=sys.stderr)
         case PauseRequested(limits=limits) if limits:
-            print(f"      pullcord raise {run_id} CAP=VALUE", file=sys.stderr)
+            for cap in caps_in(limits):
+                print(f"      pullcord raise {run_id} {cap}=...", file=sys.stderr)
         case Paused():
             print(f"      pullcord resume {run_id}", file=sys.stderr)
         case _:

@@ -25,7 +25,6 @@ from pullcord.cli.words import (
     times,
     why,
 )
-from pullcord.core.conditions import leaves
 from pullcord.core.events import (
     TAGS,
     Answered,
@@ -51,7 +50,7 @@ from pullcord.core.events import (
     UndoStarted,
     encode_event,
 )
-from pullcord.core.limits import CAPS, progress
+from pullcord.core.limits import caps_in, progress
 from pullcord.core.run import Run, Times
 from pullcord.core.states import LIVING, NEEDS_OWNER, TABLE, TERMINAL, RunState
 from pullcord.core.values import load as value_of
@@ -184,16 +183,12 @@ def _show(asked: Any, here: Desk) -> int:
         _section("journal", [f"  {_told(_visible(run, record))}" for record in records])
     is_alone = not _is_cared_for(here, head)
     if run.pause and run.pause.limits and not run.ended:
-        _section("raise a limit", [f"  pullcord raise {run.id} {cap}=..." for cap in caps_of(run)])
+        _section(
+            "raise a limit",
+            [f"  pullcord raise {run.id} {cap}=..." for cap in caps_in(run.pause.limits)],
+        )
     _section("now", [f"  {command}" for command in offers(run, is_alone=is_alone)])
     return 0
-
-
-def caps_of(run: Run) -> list[str]:
-    """The caps that have stopped it, by the names by which they are raised."""
-    mine = list(leaves(run.limits.condition)) if run.limits else []
-    hit = run.pause.limits if run.pause else ()
-    return [n for n, kind in CAPS.items() if any(type(c) is kind and str(c) in hit for c in mine)]
 
 
 def nobody(run: Run, records: list[Record]) -> str:

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from pullcord.cli.parser import store_path
+from pullcord.cli.secret_names import sealed
 from pullcord.core.commands import Command, check_command
 from pullcord.core.conditions import Used
 from pullcord.core.decide import Ack
@@ -41,6 +42,7 @@ class Desk:
 
     def command(self, run_id: str, command: Command) -> Ack:
         check_id(run_id)
+        command = sealed(command)
         check_command(command)
         ack = self.store.write(lambda tx: self._ledger.command(tx, run_id, command))
         self.store.poke()

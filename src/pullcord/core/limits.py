@@ -123,6 +123,12 @@ def check_then(then: Then) -> Then:
     return then
 
 
+def caps_in(leaves: Sequence[str]) -> list[str]:
+    """Of leaves that were true, those that can be raised, by what people call them."""
+    kinds = {leaf.partition("(")[0] for leaf in leaves}
+    return [name for name, kind in CAPS.items() if kind.__name__ in kinds]
+
+
 def parsed(words: Sequence[str]) -> dict[str, float]:
     """Caps as people write them: `steps=80`, `usd=2.5`.
 
