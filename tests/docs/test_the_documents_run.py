@@ -53,6 +53,7 @@ def test_every_program_in_the_readme_is_part_of_an_example() -> None:
     [
         ("one_winner.py", "ana: applied · bo: already"),
         ("family.py", "  survey: cancelled"),
+        ("careful.py", "stopped MaxSteps(4)"),
         ("writer.py", "In May the EU lost 2 customers."),
         ("drafts.py", "sent to ana\n('send',) ('draft', 'draft') ('crunch',) []"),
     ],

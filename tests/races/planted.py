@@ -61,7 +61,7 @@ def acknowledges_before_the_commit(patch: pytest.MonkeyPatch) -> None:
 
 
 def does_not_check_the_epoch(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(ledger_module, "_licensed", _nothing)
+    patch.setattr(ledger_module, "licensed", _nothing)
 
 
 def completes_without_compare_and_set(patch: pytest.MonkeyPatch) -> None:

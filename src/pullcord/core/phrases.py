@@ -9,7 +9,8 @@ import codecs
 import json
 import re
 from base64 import b64encode
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import takewhile
 from typing import Final, NamedTuple
 from urllib.parse import quote
 
@@ -59,6 +60,13 @@ def leads(phrase: str) -> set[str]:
     return found
 
 
+def _edges(phrase: str) -> Iterator[str]:
+    """What a phrase begins and, read backwards, ends with that folding drops: it is a part of the
+    phrase all the same."""
+    for text in (phrase, phrase[::-1]):
+        yield "".join(takewhile(lambda char: not folded(char), text))
+
+
 class Found(NamedTuple):
     """A match in folded text: whose, and where."""
 
@@ -83,7 +91,10 @@ class Automaton:
         self._head = re.compile(_any_of(self._heads)).search
         before = set[str]().union(*map(leads, phrases))
         self.leads = frozenset(folded(char) for char in before - _SYMBOLS)
-        self.symbols = _ESCAPES | _SYMBOLS if before & _SYMBOLS else _ESCAPES
+        edges = [edge for phrase in phrases for edge in _edges(phrase)]
+        symbols = _ESCAPES | _SYMBOLS if before & _SYMBOLS else _ESCAPES
+        self.symbols = symbols.union(*edges)
+        self.reach = max([2, *map(len, edges)])  # how many of them may stand before a match
 
     def _add(self, pattern: str, owner: int, is_led: bool) -> None:
         state = 0
@@ -174,7 +185,7 @@ class Phrases:
         self._state = 0
         self._carry = ""  # the letters that are held
         self._marks: list[int] = []  # where in the text each of them is
-        self._last = ""  # the last two characters of the text so far
+        self._last = ""  # the last few characters of the text so far
         self.hold = self.owner = 0
 
     def feed(self, text: str, base: int) -> bool:
@@ -196,8 +207,8 @@ class Phrases:
         end = base + len(text)
         self.hold = self._marks[0] if self._marks else end
         if self.hold == end:
-            self.hold -= self._symbols(self._last + text[-2:])
-        self._last = (self._last + text[-2:])[-2:]
+            self.hold -= self._symbols(self._last + text[-automaton.reach :])
+        self._last = (self._last + text[-automaton.reach :])[-automaton.reach :]
         return False
 
     def _cut(self, found: Found, known: str, text: str, base: int, new: int) -> bool:
@@ -220,13 +231,15 @@ class Phrases:
         at = len(text)
         while len(places) < count:
             at -= 1
-            before = text[at - 2 : at] if at > 1 else self._last + text[:at]
+            reach = self._automaton.reach
+            before = text[at - reach : at] if at >= reach else self._last + text[:at]
             place = base + at - self._symbols(before)
             places += [place] * len(FOLDED[ord(text[at])] or "")
         return places[:count][::-1] if count else places
 
     def _symbols(self, before: str) -> int:
-        """How many of the two characters before something may belong to it."""
-        if before[-1:] not in self._automaton.symbols:
+        """How many of the characters before something may belong to it."""
+        symbols, reach = self._automaton.symbols, self._automaton.reach
+        if before[-1:] not in symbols:
             return 0
-        return 2 if before[-2:-1] in self._automaton.symbols else 1
+        return sum(1 for _ in takewhile(symbols.__contains__, reversed(before[-reach:])))

@@ -7,7 +7,7 @@ import re
 import threading
 from collections.abc import AsyncGenerator, Callable, Iterable
 from operator import is_
-from typing import Final
+from typing import Final, cast
 
 import msgspec
 
@@ -81,6 +81,7 @@ class Journal:
         self._ledger = Ledger(self._clock)
         self._hands = hands or ThreadHands(store)
         self._watch: Watch | None = None
+        self._boot, self._base_ms = "", cast("int | None", None)  # see `now_ms`
         self._watch_lock = threading.Lock()
         self._closing = threading.Lock()
 
@@ -304,7 +305,17 @@ class Journal:
 
     async def now_ms(self) -> int:
         """What the clock shows that never jumps: by it everything is decided that has a time."""
-        return await self._hands.read(lambda view: steady_now(view, self._clock))
+        boot = self._clock.boot_time().boot
+        while self._base_ms is None or self._boot != boot:
+            self._boot, self._base_ms = boot, await self._hands.read(lambda v: v.boot_base(boot))
+            if self._base_ms is None:
+                await self._hands.write(self._ledger.now_ms)  # nobody has written in this boot
+        return self.steady_ms()
+
+    def steady_ms(self) -> int:
+        """The same, at once, for who has asked before."""
+        assert self._base_ms is not None
+        return self._base_ms + round(self._clock.boot_time().seconds * 1000)
 
     # --- hear ---
 

@@ -133,6 +133,10 @@ class Ledger:
         self._heads: dict[str, Head] = {}
         self._number = -1
 
+    def now_ms(self, tx: Transaction) -> int:
+        """What the steady clock shows, set if nobody has set it in this boot."""
+        return self._steady.now_ms(tx)
+
     # --- append, command ----------------------------------------------------------------------
 
     def write(self, tx: Transaction, changes: Sequence[Change]) -> list[Appended | Ack]:

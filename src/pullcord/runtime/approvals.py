@@ -152,7 +152,7 @@ async def _ask(
         place=place_of(who),
     )
     await doors.begin(lambda run: [*_outdated(doors, run, who), asked])
-    site.set_timer(due_ms, now_ms=doors.run.steady_ms)
+    site.set_timer(due_ms)
     notice = Notice(
         run_id=doors.run.id,
         question=question,

@@ -83,7 +83,7 @@ async def answered(driver: Driver, asked: QuestionAsked) -> Json | None:
     if name not in driver.run.questions:
         await driver.begin(asked)
         if asked.due_ms:
-            driver.site.set_timer(asked.due_ms, now_ms=driver.run.steady_ms)
+            driver.site.set_timer(asked.due_ms)
     await driver.until(lambda run: run.questions[name].status != "open")
     known = driver.run.questions[name]
     if known.status == "withdrawn":

@@ -322,11 +322,11 @@ class Runtime:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    def set_timer(self, due_ms: int, *, now_ms: int) -> None:
+    def set_timer(self, due_ms: int) -> None:
         if not self._timer.is_set or due_ms < self._timer_due_ms:
             self._timer.off()
             self._timer_due_ms = due_ms
-            self._timer.set(max(due_ms - now_ms, 0) / 1000)
+            self._timer.set(max(due_ms - self.journal.steady_ms(), 0) / 1000)
 
     @property
     def control(self) -> ControlThread:
@@ -438,7 +438,7 @@ class Runtime:
         limit = _BATCH + len(self._left_alone) + len(self._drivers)
         for run_id, due_ms in await self.journal.due(agents=self.agents, limit=limit):
             if due_ms > now:
-                return self.set_timer(due_ms, now_ms=now)
+                return self.set_timer(due_ms)
             if run_id in self._left_alone or (run := await self._loaded(run_id)) is None:
                 continue
             if run.ended:  # what it has left behind is to be undone
