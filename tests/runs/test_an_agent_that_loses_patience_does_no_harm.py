@@ -3,16 +3,18 @@ Whatever it cuts is decided, the run goes on and ends, and so does the runtime."
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
 import pullcord
 from pullcord import Context
+from pullcord.core.events import QuestionAsked
 from pullcord.runtime.site import Notice
 from tests.conftest import FULL
 from tests.runs.approving import office
-from tests.runs.stage import S, World
+from tests.runs.stage import S, World, seen
 
 TURNS: Final = range(0, 600, 1) if FULL else range(0, 160, 8)
 
@@ -125,3 +127,38 @@ async def test_what_it_has_cut_before_it_began_is_not_called_begun() -> None:
         receipt = await run.receipt()
         begun = len(receipt.done) + len(receipt.interrupted)
         assert begun == len(world.did), "a step that was never called is called begun"
+
+
+async def test_what_never_began_is_begun_in_the_next_life_and_nobody_is_asked(
+    tmp_path: Path,
+) -> None:
+    """A person would be told that it began, and would have to know what became of it."""
+    world = World()
+    left: list[str] = []
+
+    async def agent(ctx: Context) -> str:
+        world.entered += 1
+        for turns in range(40) if world.entered == 1 else ():
+            step = asyncio.create_task(called(lambda n=turns: ctx.step(f"cut {n}", world.do, n)))
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            step.cancel()
+            await asyncio.wait({step})
+        for name in left:
+            await ctx.step(name, world.do, int(name.removeprefix("cut ")))
+        return await ctx.ask("Is that all?")
+
+    async with office(tmp_path / "runs.db", agent=agent) as runtime:
+        run = await runtime.start("agent")
+        await seen(run, QuestionAsked)
+        steps = (await run.look()).steps.values()
+        left += [step.name for step in steps if not step.began]
+    assert left, "no intent was durable before its step was cut"
+    async with office(tmp_path / "runs.db", agent=agent) as runtime:
+        run = await runtime.get(run.id)
+        [asked] = (await run.look()).open_questions()
+        await run.answer(asked, "yes")
+        assert await run.result() == "yes"
+        assert len((await run.look()).questions) == 1
+    assert sorted(world.did) == sorted({*world.did}), "one was carried out twice"
+    assert {int(name.removeprefix("cut ")) for name in left} <= {*world.did}

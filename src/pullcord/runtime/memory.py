@@ -55,6 +55,7 @@ class Past(msgspec.Struct):
     args: Json = NULL
     happened: bool = False  # it failed only after it had its effect
     redirected: bool = False  # a redirect has stopped it, and its agent was told so
+    began: bool = True  # False: it was stopped after its intent and before anything of it
     late: Json | None = None  # what came out of it after all
 
 
@@ -177,6 +178,7 @@ class Memory:
             case StepInterrupted():
                 self._decide(event.step, "interrupted")
                 self.steps[event.step].redirected = event.redirected
+                self.steps[event.step].began = event.began
             case LateResult(error="") if event.step:  # without: the result of the whole run
                 self.steps[event.step].late = event.result
             case CallRefused():

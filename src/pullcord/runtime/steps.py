@@ -153,7 +153,8 @@ async def carry_out(driver: Driver, wish: Wish) -> Any:
 
 
 def _nobody_knows(past: Past) -> bool:
-    return past.effect == "once" and past.status in ("in_doubt", "interrupted", "started")
+    may_have_happened = past.began and past.status in ("in_doubt", "interrupted", "started")
+    return past.effect == "once" and may_have_happened
 
 
 def _redirected(wish: Wish) -> NotDone:
