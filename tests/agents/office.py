@@ -9,7 +9,7 @@ import asyncio
 import logging
 import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from contextlib import aclosing, asynccontextmanager
+from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias, get_args
 
@@ -343,7 +343,11 @@ class Office(Town):
     def pull(self, mode: Mode | None) -> None:
         """Do it: what is commanded is durable before the loop takes its next turn."""
         head = self.store.read(lambda view: view.head(RUN))
-        if head is None or (head.state in TERMINAL and mode in RESTARTS):
+        if mode in RESTARTS:  # also of a process that is only about to start it
+            is_possible = self._owner is not None and not (head and head.state in TERMINAL)
+        else:
+            is_possible = head is not None
+        if not is_possible:
             return
         self.it.was_pulled = True
         match mode:
@@ -395,20 +399,31 @@ class Office(Town):
         return f"[word {self._words}]"
 
     async def converse(self) -> None:
-        owner = await self.owner()
+        await self.owner()
         people = self._journal(SteppedHands(self.store))
-        await owner.runtime.start("planner", PROMPT, run_id=RUN, thread=THREAD)
+        await self._start(RUN, PROMPT)
         viewing = self.loop.create_task(self._view(people))
         await self._see_through(people, RUN)
         self.it.ended_at = self._turn
+        await self._start(NEXT_RUN, NEXT_PROMPT)
+        await self._see_through(people, NEXT_RUN)
+        await viewing
+        await (await self._latest()).runtime.aclose()
+
+    async def _start(self, run_id: str, prompt: str) -> None:
+        """Start it. Whoever does so may die before they are told: then all of it is durable, or
+        nothing, and they start it again if it is not there."""
+        while self.store.read(lambda view: view.head(run_id)) is None:
+            runtime = (await self._latest()).runtime
+            with suppress(Dead):
+                await runtime.start("planner", prompt, run_id=run_id, thread=THREAD)
+
+    async def _latest(self) -> Process:
+        """The process that came last, when everybody has come."""
         while self._successor and not self._successor.done():
             await self._successor
         assert self._owner is not None
-        runtime = self._owner.runtime
-        await runtime.start("planner", NEXT_PROMPT, run_id=NEXT_RUN, thread=THREAD)
-        await self._see_through(people, NEXT_RUN)
-        await viewing
-        await runtime.aclose()
+        return self._owner
 
     async def _view(self, journal: Journal) -> None:
         async with aclosing(RunHandle(RUN, journal, None).events()) as stream:  # pyright: ignore[reportArgumentType]
