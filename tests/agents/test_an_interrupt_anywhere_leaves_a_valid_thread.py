@@ -305,13 +305,14 @@ async def test_a_conversation_killed_at_any_write_goes_on(tmp_path: Path) -> Non
 
     target = "tests.agents.killed:a_conversation"
     reports = await asyncio.to_thread(lambda: list(crash_points(target, tmp_path, pick=pick)))
+    calm = await asyncio.to_thread(alone)  # it has a loop of its own
     lives: Counter[str] = Counter()
     for report in reports:
         it = await aftermath(report)
         if it is None:
             lives["before it began"] += 1
             continue
-        broken = broken_laws(it, alone())
+        broken = broken_laws(it, calm)
         assert broken == [], f"killed {report.when} write {report.at}"
         kinds = {type(record.event) for record in it.records}
         lives["cut" if StepInterrupted in kinds else "went on"] += 1
