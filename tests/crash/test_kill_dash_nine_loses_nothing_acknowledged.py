@@ -27,6 +27,7 @@ from tests.crash.scenarios import REPEATABLE, many_writers_at_once
 
 T = TypeVar("T")
 MODULE = "tests.crash.scenarios"
+SAMPLED = 0.45
 
 
 @pytest.mark.campaign
@@ -35,15 +36,19 @@ async def test_a_killed_process_leaves_the_last_complete_write(
     scenario: Scenario, tmp_path: Path
 ) -> None:
     after_write = await undisturbed(scenario, tmp_path)
-    points = 0
-    for report in await every_point(scenario, tmp_path):
+    points, seed = 0, random.Random(scenario.__name__)
+
+    def picked(_at: int, _when: When) -> bool:
+        return FULL or seed.random() < SAMPLED
+
+    for report in await every_point(scenario, tmp_path, pick=picked):
         complete = report.at if report.when == "after" else report.at - 1
         with_message = f"killed {report.when} write {report.at}"
         assert await left_behind(report.path) == after_write[complete], with_message
         await assert_all_acknowledged(report.path, report.acked)
         await assert_every_run_goes_on(report.path)
         points += 1
-    assert points == 3 * (len(after_write) - 1)
+    assert points == 3 * (len(after_write) - 1) or not FULL
     print(f"{points} crash points, {len(after_write) - 1} writes, 0 lost, 0 half")
 
 

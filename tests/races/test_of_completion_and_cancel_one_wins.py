@@ -24,8 +24,8 @@ from tests.races.planted import PLANTED, Plant
 from tests.races.stories import STORIES, Story, cancel_against_completion
 from tests.races.world import World
 
-RANDOM = 77_000 if FULL else 1_450  # schedules per story
-EXHAUSTIVE = 4_000 if FULL else 400  # depth-first, per story
+RANDOM = 77_000 if FULL else 900  # schedules per story
+EXHAUSTIVE = 4_000 if FULL else 300  # depth-first, per story
 ON_DISK = 500 if FULL else 12  # on SQLite, per story
 SENSITIVITY = 6_000  # a planted bug must show within this many
 
