@@ -12,9 +12,10 @@ import pytest
 
 import pullcord
 from pullcord import Context
-from pullcord.core.events import StepStarted, StoodStill
+from pullcord.core.events import Created, StepStarted, StoodStill
+from pullcord.core.limits import Limits
 from pullcord.journal.journal import Journal
-from pullcord.journal.ledger import Lease
+from pullcord.journal.ledger import Append, Appended, Lease
 from pullcord.limits import Deadline, WorkingTime
 from pullcord.testing import ManualClock
 from tests.runs.stage import UNHURRIED, S, World, happened, question, seen, settles, stage
@@ -206,3 +207,24 @@ def test_a_process_that_was_really_stopped_for_a_while_is_not_billed_for_it(tmp_
     counted = asyncio.run(times())
     assert counted.queued_ms >= 3000
     assert counted.working_ms < 2500
+
+
+async def test_limits_are_asked_without_the_time_that_is_nobodys() -> None:
+    """The first thing that an owner does after it stood still may be to begin a step."""
+    clock = ManualClock()
+    async with Journal.open(":memory:", clock=clock) as journal:
+        born = Created(agent="a", thread="t", limits=Limits(WorkingTime(60), "stop"))
+        await journal.append(Append(run_id="r1", events=[born], expected_seq=0))
+        claim = await journal.acquire("r1", owner="w", ttl_s=30)
+        assert claim is not None
+        clock.advance(600)
+        begin = StepStarted(step="s1", name="s")
+        [begun] = await journal.append(
+            Append(run_id="r1", events=[begin], expected_seq=2, epoch=claim.lease.epoch)
+        )
+        assert isinstance(begun, Appended)
+        assert not begun.is_refused
+        assert [type(record.event) for record in await journal.read("r1", after_seq=2)] == [
+            StoodStill,
+            StepStarted,
+        ]

@@ -7,6 +7,7 @@ good: that it did is part of the run, not of the condition.
 """
 
 from collections.abc import Callable, Iterator
+from functools import cache
 from typing import Annotated, Any, Final, TypeAlias, Union, cast
 
 import msgspec
@@ -331,6 +332,12 @@ def leaves(condition: Condition) -> Iterator[Condition]:
             yield from leaves(of)
         case _:
             yield condition
+
+
+@cache
+def kinds_of(condition: Condition) -> frozenset[type]:
+    """Of which kinds its leaves are."""
+    return frozenset(map(type, leaves(condition)))
 
 
 def changed(condition: Condition, change: Callable[[Condition], Condition]) -> Condition:

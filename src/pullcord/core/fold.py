@@ -5,7 +5,7 @@ from typing import Any, Final, cast
 
 import msgspec
 
-from pullcord.core.conditions import CalledTool, Condition, External, Said, Used, leaves
+from pullcord.core.conditions import CalledTool, Condition, External, Said, Used, kinds_of, leaves
 from pullcord.core.events import (
     TAGS,
     Answered,
@@ -320,7 +320,7 @@ def _decided(status: StepStatus) -> Callable[[Run, Any, Record], None]:
             raise ImpossibleEvent(run.id, event=TAGS[type(event)], why=why)
         run.reserved.pop(event.step, None)
         if status == "finished" and known.tool:
-            _meets(run, lambda leaf: leaf == CalledTool(known.tool), record)
+            _meets(run, CalledTool, lambda leaf: leaf == CalledTool(known.tool), record)
         failed = event.happened if isinstance(event, StepFailed) else ""
         run.steps[event.step] = msgspec.structs.replace(
             known,
@@ -473,12 +473,15 @@ def _text_ended(run: Run, event: TextEnded, record: Record) -> None:
         raise ImpossibleEvent(run.id, event="text_ended", why=why)
     run.texts[event.part] = event.complete
     if not event.step:
-        _meets(run, lambda leaf: isinstance(leaf, Said) and leaf.text in event.text, record)
+        said = event.text
+        _meets(run, Said, lambda leaf: isinstance(leaf, Said) and leaf.text in said, record)
 
 
-def _meets(run: Run, is_met: Callable[[Condition], bool], record: Record) -> None:
-    """Note which conditions about what happened are true from here on."""
-    if run.limits is not None:
+def _meets(
+    run: Run, kind: type[Condition], is_met: Callable[[Condition], bool], record: Record
+) -> None:
+    """Note which conditions of a kind are true from here on."""
+    if run.limits is not None and kind in kinds_of(run.limits.condition):
         for leaf in leaves(run.limits.condition):
             if is_met(leaf):
                 run.met.setdefault(str(leaf), record.seq)

@@ -8,7 +8,7 @@ from typing import Final, Literal, TypeAlias
 
 import msgspec
 
-from pullcord.core.conditions import Facts, NoOpenTools, Price, Used, leaves
+from pullcord.core.conditions import Facts, NoOpenTools, Price, Used, kinds_of
 from pullcord.core.events import Choice, Effect, PlanItem, Rung, RunIn, Verdict
 from pullcord.core.limits import Limits, Reached, Reserve
 from pullcord.core.states import TERMINAL, RunState
@@ -250,9 +250,7 @@ class Run(msgspec.Struct, omit_defaults=True):
 
     def facts(self, used: Used, now_ms: int) -> Facts:
         """What its limits are asked about."""
-        asks = self.limits is not None and any(
-            isinstance(leaf, NoOpenTools) for leaf in leaves(self.limits.condition)
-        )
+        asks = self.limits is not None and NoOpenTools in kinds_of(self.limits.condition)
         is_open = (step for step in self.open_steps() if self.steps[step].tool) if asks else ()
         return Facts(used, now_ms, frozenset(self.met), sum(1 for _ in is_open))
 

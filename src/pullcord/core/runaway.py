@@ -52,8 +52,7 @@ def seen(run: Run, coming: Event) -> str:
 
 
 def _repeating(run: Run, coming: StepStarted, limits: Runaway) -> str:
-    is_counted = run.runaway is not None or run.trail.is_chosen
-    if not coming.tool or not is_counted or coming.attempt > 1:
+    if not coming.tool or not _is_counted(run) or coming.attempt > 1:
         return ""
     calls = [made for made in run.trail.calls if made.tool not in limits.may_repeat]
     return _calls(calls, call_mark(coming.tool, coming.args), coming.tool, limits)
@@ -123,6 +122,8 @@ def _plans(plans: Sequence[str], coming: str, limits: Runaway) -> str:
 
 
 def _spending(run: Run, limits: Runaway) -> str:
+    if not run.trail.spent:
+        return ""
     since = working_ms(run, run.steady_ms) // 1000 - WINDOW_S
     recent = [paid for paid in run.trail.spent if paid.second > since]
     usd = sum(paid.usd_micros for paid in recent) / _MICROS
@@ -169,7 +170,14 @@ def follow(run: Run, record: Record) -> None:
         run.trail = keep(run, record.event, record.steady_ms)
 
 
+def _is_counted(run: Run) -> bool:
+    """Whether its calls count: a model chooses them, or somebody has set thresholds."""
+    return run.runaway is not None or run.trail.is_chosen
+
+
 def _started(run: Run, event: StepStarted, _at_ms: int) -> Trail:
+    if event.tool and not _is_counted(run):
+        return run.trail.worked()
     if event.tool:
         again = event.attempt > 1
         return run.trail.called(event.step, event.tool, event.args, again=again)
@@ -180,7 +188,7 @@ def _decided(run: Run, event: StepFinished | StepFailed, _at_ms: int) -> Trail:
     step = run.steps[event.step]
     if step.model:
         return run.trail
-    if not step.tool:
+    if not step.tool or not _is_counted(run):
         return run.trail.worked()
     if isinstance(event, StepFinished):
         return run.trail.came(event.step, "finished", bytes(event.result))

@@ -62,6 +62,7 @@ from pullcord.journal.store import Head, Holder, StoredAck, Transaction, joined
 
 _A_MOMENT_S: Final = 10.0
 _CACHED_RUNS: Final = 512
+_BEGIN: Final = frozenset((StepStarted, ChildBorn, Planned))
 
 
 class Append(msgspec.Struct, frozen=True, kw_only=True):
@@ -167,27 +168,25 @@ class Ledger:
             licensed(head, change.epoch)
         if change.expected_seq != head.seq:
             raise Conflict(change.run_id, expected_seq=change.expected_seq, actual_seq=head.seq)
+        epoch = change.epoch or 0
+        first = self._gap(tx, head) if epoch else ()
+        if first:  # before limits are asked: that time is nobody's
+            holder = renewed(head.holder, self._clock.boot_time())
+            head = self._extend(tx, head, first, epoch=epoch, holder=holder)
         if self._is_limited(tx, head, change.events):
             return Appended(change.run_id, head.seq, head.updated_at_ms, is_refused=True)
         for data in change.blobs:
             tx.put_blob(sha256(data).digest(), data)
-        first = self._gap(tx, head) if change.epoch else ()
-        holder = renewed(head.holder, self._clock.boot_time()) if first else head.holder
-        after = self._extend(
-            tx,
-            head,
-            (*first, *change.events),
-            epoch=change.epoch or 0,
-            holder=NOBODY if change.release else holder,
-        )
+        holder = NOBODY if change.release else head.holder
+        after = self._extend(tx, head, change.events, epoch=epoch, holder=holder)
         drift_ms = after.updated_at_ms - after.steady_ms
         return Appended(change.run_id, after.seq, after.updated_at_ms, drift_ms, first)
 
     def _is_limited(self, tx: Transaction, head: Head, events: Sequence[Event]) -> bool:
         """Whether nothing may begin: the run has lost its way, or a limit is reached. Then that is
         recorded, and stops it."""
-        begins = any(isinstance(event, StepStarted | ChildBorn | Planned) for event in events)
-        if not begins or head.state is not RunState.RUNNING:
+        is_running = head.state is RunState.RUNNING
+        if not is_running or not any(type(event) in _BEGIN for event in events):
             return False
         run = self._at(tx, head)
         if what := next((said for event in events if (said := seen(run, event))), ""):
