@@ -13,6 +13,8 @@ import pullcord
 from bench.figures import Figure, p50
 from pullcord import RunState
 from pullcord.agents.pydantic_ai import PydanticAgent
+from pullcord.guard import Runaway
+from pullcord.limits import Never
 from pullcord.testing.scripted import Answer, Call, Delay, ScriptedModel
 
 STEPS = 200
@@ -87,7 +89,7 @@ async def _ours(store: Path, steps: int) -> float:
     body: Any = PydanticAgent(agent, usage_limits=FREE)
     async with pullcord.open(store, agents={"noter": body}) as runtime:
         began = time.process_time()
-        await (await runtime.start("noter", "go")).result()
+        await (await runtime.start("noter", "go", limits=Never(), runaway=Runaway.off())).result()
         return (time.process_time() - began) / steps
 
 
@@ -97,7 +99,7 @@ async def _taken_up(store: Path) -> float:
     body: Any = PydanticAgent(agent, usage_limits=FREE)
     habits = pullcord.Habits(shutdown_grace_s=0)
     async with pullcord.open(store, agents={"noter": body}, habits=habits) as runtime:
-        run = await runtime.start("noter", "go", run_id="r1")
+        run = await runtime.start("noter", "go", run_id="r1", limits=Never(), runaway=Runaway.off())
         await model.stalled.wait()
         await run.pause(now=True)
         await run.reached(RunState.PAUSED)
