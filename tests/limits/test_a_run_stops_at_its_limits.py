@@ -11,15 +11,21 @@ from pydantic_ai import messages as m
 import pullcord
 from pullcord import Agent, Context, NotDone, Run, RunHandle, Runtime
 from pullcord.core.events import (
+    Created,
+    Event,
     LimitReached,
     PauseRequested,
+    StepFailed,
     StepFinished,
     StepStarted,
     Stopped,
     TextEnded,
 )
-from pullcord.errors import InvalidInput, RunStopped
+from pullcord.core.limits import Limits
+from pullcord.errors import ImpossibleEvent, InvalidInput, RunStopped
 from pullcord.guard import Phrase
+from pullcord.journal.journal import Journal
+from pullcord.journal.ledger import Append, Appended
 from pullcord.limits import (
     CalledTool,
     Deadline,
@@ -477,3 +483,28 @@ async def test_a_guard_that_would_pause_a_last_word_ends_the_run_instead() -> No
         assert ended.cancel is not None
         assert (ended.cancel.source, ended.cancel.quarantine) == ("guard", True)
         assert len(model.requests) == 3
+
+
+async def test_the_journal_lets_one_last_request_begin_and_nothing_else() -> None:
+    async with Journal.open(":memory:") as journal:
+        born = Created(agent="a", thread="t", limits=Limits(MaxSteps(0), "wrap_up"))
+        await journal.append(Append(run_id="r1", events=[born], expected_seq=0))
+        claim = await journal.acquire("r1", owner="w", ttl_s=30)
+        assert claim is not None
+
+        async def record(*events: Event) -> bool:
+            head = await journal.head("r1")
+            change = Append(run_id="r1", events=events, expected_seq=head.seq, epoch=1)
+            [done] = await journal.append(change)
+            return isinstance(done, Appended) and not done.is_refused
+
+        assert not await record(StepStarted(step="s1", name="s"))
+        assert (await journal.load("r1")).state is S.STOPPING
+        with pytest.raises(ImpossibleEvent, match="one last request"):
+            await record(StepStarted(step="s1", name="s"))
+        assert await record(StepStarted(step="w1", name="model", wraps_up=True))
+        assert await record(StepFailed(step="w1", error="busy"))
+        assert await record(StepStarted(step="w1", name="model", attempt=2, wraps_up=True))
+        assert await record(StepFinished(step="w1"))
+        with pytest.raises(ImpossibleEvent, match="one last request"):
+            await record(StepStarted(step="w2", name="model", wraps_up=True))
