@@ -75,7 +75,7 @@ async def test_ten_children_share_one_cap(then: Any) -> None:
 
 async def test_ten_language_models_at_once_reserve_before_they_spend(tmp_path: Path) -> None:
     """What is set aside for calls under way is not given out twice: nobody begins on credit."""
-    helper_model = ScriptedModel(lambda _: [Delay(0.05), Say("word " * 40), Call("note", {})])
+    helper_model = ScriptedModel(lambda _: [Say("word " * 40), Delay(0.1), Call("note", {})])
     helper: PydanticAgent[None, str] = PydanticAgent(
         helper_model, name="helper", model_settings={"max_tokens": 100}
     )
