@@ -508,3 +508,13 @@ async def test_the_journal_lets_one_last_request_begin_and_nothing_else() -> Non
         assert await record(StepFinished(step="w1"))
         with pytest.raises(ImpossibleEvent, match="one last request"):
             await record(StepStarted(step="w2", name="model", wraps_up=True))
+
+
+async def test_a_pause_that_nobody_asked_for_is_said_in_the_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with stage(agent=counting(World())) as runtime:
+        run = await runtime.start("agent", limits=MaxSteps(3))
+        await run.reached(S.PAUSED)
+    said = [record.getMessage() for record in caplog.records if record.name == "pullcord.runtime"]
+    assert said == [f"Run {run.id} is paused by limits: MaxSteps(3) reached (3 of 3 steps)"]

@@ -264,7 +264,14 @@ class Driver(Doors):
         elif not self._busy and all(flight.is_held for flight in self._flights):
             frozen = tuple(sorted(flight.name for flight in self._flights if flight.is_frozen))
             await self.record(Paused(rung=self._highest(), frozen=frozen))
+            self._say_why()
             self.news()
+
+    def _say_why(self) -> None:
+        """Whoever waits for a result does not look: nobody has asked for this pause."""
+        pause = self.run.pause
+        if pause and pause.source in ("limit", "guard"):
+            _log.warning("Run %s is paused by %s: %s", self.run.id, pause.by, pause.reason)
 
     async def _resting(self) -> None:
         """Paused or waiting: kept in memory for a while, ready to go on at once."""
