@@ -202,7 +202,7 @@ def test_how_it_is_cut_up_makes_no_difference(words: list[str], cuts: list[int])
 
 @pytest.mark.campaign
 def test_random_secrets_in_random_company() -> None:
-    random.seed(fresh_seed())
+    random.seed(fresh_seed() if FULL else 7)
     alphabet = string.ascii_letters + string.digits + "-_. äöüжλ"
     for _ in range(20_000 if FULL else 300):
         secret = "a" + "".join(random.choices(alphabet, k=random.randint(14, 60)))
