@@ -43,7 +43,18 @@ from pullcord.limits import (
 from pullcord.testing import ManualClock
 from pullcord.testing.scripted import Call, Delay, Say, ScriptedModel
 from tests.agents.desk import plain, said_on
-from tests.runs.stage import HASTY, UNHURRIED, S, World, happened, question, seen, settles, stage
+from tests.runs.stage import (
+    HASTY,
+    UNHURRIED,
+    S,
+    World,
+    children,
+    happened,
+    question,
+    seen,
+    settles,
+    stage,
+)
 
 
 def counting(world: World, n: int = 10) -> Any:
@@ -518,3 +529,26 @@ async def test_a_pause_that_nobody_asked_for_is_said_in_the_log(
         await run.reached(S.PAUSED)
     said = [record.getMessage() for record in caplog.records if record.name == "pullcord.runtime"]
     assert said == [f"Run {run.id} is paused by limits: MaxSteps(3) reached (3 of 3 steps)"]
+
+
+async def test_a_run_out_of_budget_can_still_be_asked_about() -> None:
+    _, agent = searching([*FOREVER[:1], "It found nothing yet."])
+    async with stage(agent=agent) as runtime:
+        run = await runtime.start("agent", "find it", limits=MaxSteps(2))
+        await run.reached(S.PAUSED)
+        aside = await run.ask_aside("What have you found?")
+        assert await aside.result() == "It found nothing yet."
+        assert (await run.look()).state is S.PAUSED
+
+
+async def test_a_fork_of_a_child_has_a_cap_of_its_own() -> None:
+    async def lead(ctx: Context) -> Any:
+        return await (await ctx.spawn("kid")).result()
+
+    async with stage(lead=lead, kid=counting(World())) as runtime:
+        run = await runtime.start("lead")
+        await run.result()
+        [kid] = await children(runtime, run)
+        assert (await (await kid.fork()).look()).limits is not None
+        tight = await kid.fork(limits=MaxSteps(3), on_exhausted="stop")
+        assert (await tight.look()).limits == Limits(MaxSteps(3), "stop")

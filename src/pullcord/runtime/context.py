@@ -345,7 +345,7 @@ class Context:
         site = self._driver.site
         agent = site.agents[name]
         assert isinstance(agent, Agent)
-        if given is None and agent.limits is None and not detached:
+        if given is None and then is None and agent.limits is None and not detached:
             return None
         now_ms, wall_ms = await site.journal.now_ms(), site.clock.wall_ms()
         return limits_for(agent, given, then, model="", now_ms=now_ms, wall_ms=wall_ms)

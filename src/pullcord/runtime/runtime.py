@@ -214,12 +214,15 @@ class Runtime:
             self.agents[agent], given, then, model=model, now_ms=now_ms, wall_ms=wall_ms
         )
 
-    async def _limits_like(self, source: Run, given: Given, then: Then | None) -> Limits | None:
+    async def _limits_like(
+        self, source: Run, given: Given, then: Then | None, *, anew: bool
+    ) -> Limits:
         """Those of the run that another goes on from, or others."""
-        if source.limits is None or (given is None and then is None):
-            return source.limits
-        given = source.limits.condition if given is None else given
-        return await self._limits(source.agent, given, then or source.limits.then, source.model)
+        if (known := source.limits) is not None and not anew:
+            if given is None and then is None:
+                return known
+            given, then = known.condition if given is None else given, then or known.then
+        return await self._limits(source.agent, given, then, source.model)
 
     async def let_go(self, run_id: str) -> None:
         """Wait until this process does not drive the run, if it does."""
@@ -272,6 +275,8 @@ class Runtime:
                 f"Cannot fork run {run_id}: it, or a run it goes on from, is quarantined, and "
                 "nothing of it may be used again. Nothing was started. Start anew: pullcord run"
             )
+        is_aside = aside is not None  # a question of its own: a run out of budget can be asked too
+        own = await self._limits_like(source, limits, on_exhausted, anew=is_aside)
         made = new_run_id()
         born = Created(
             agent=first.event.agent,
@@ -283,11 +288,11 @@ class Runtime:
             by=by,
             forked_from=run_id,
             forked_at=place,
-            aside=aside is not None,
+            aside=is_aside,
             model=first.event.model,
-            limits=(own := await self._limits_like(source, limits, on_exhausted)),
+            limits=own,
             price=price_in(own) or source.price,
-            used=await self.journal.used(run_id),
+            used=None if is_aside else await self.journal.used(run_id),
             runaway=first.event.runaway,
         )
         told = Redirect(by=by, instruction=instruction) if instruction is not None else None
