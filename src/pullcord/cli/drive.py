@@ -298,14 +298,7 @@ def load_agents(target: str, cwd: str | None) -> tuple[dict[str, Agent], str]:
             f"{target!r} does not name an agent: it takes a file and a function in it, and "
             f"{path} is not a file. Nothing was started. For example: pullcord run report.py:churn"
         )
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[path.stem] = module
-    sys.path.insert(0, str(path.parent))
-    spec.loader.exec_module(module)
-    agents = {key: found for key, value in vars(module).items() if (found := _agent(value))}
+    agents = _agents_in(path)
     if name not in agents:
         known = ", ".join(agents) or "none"
         raise InvalidInput(
@@ -314,6 +307,36 @@ def load_agents(target: str, cwd: str | None) -> tuple[dict[str, Agent], str]:
             "pydantic_ai.Agent."
         )
     return agents, name
+
+
+def load_file(file: str) -> dict[str, Agent]:
+    """Return all agents in a file, by their names.
+
+    Raises:
+        InvalidInput: there is no such file, or no agent in it.
+    """
+    path = Path(file).resolve()
+    if not path.is_file():
+        raise InvalidInput(
+            f"{file!r} is not a file. Nothing was started. For example: pullcord serve report.py"
+        )
+    if not (agents := _agents_in(path)):
+        raise InvalidInput(
+            f"There is no agent in {file}. Nothing was started. An agent is an async function "
+            "whose first parameter is called ctx, or a pydantic_ai.Agent."
+        )
+    return agents
+
+
+def _agents_in(path: Path) -> dict[str, Agent]:
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module
+    sys.path.insert(0, str(path.parent))
+    spec.loader.exec_module(module)
+    return {key: found for key, value in vars(module).items() if (found := _agent(value))}
 
 
 def _agent(value: Any) -> Agent | None:

@@ -2,35 +2,12 @@
 
 import json
 import sys
-from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 from pullcord.cli.control import to_json
 from pullcord.cli.store import Desk, desk
 from pullcord.cli.words import call, clock, coloured, line, plain
-from pullcord.core.events import QuestionAsked
-from pullcord.core.run import Run
-from pullcord.core.states import LIVING, RunState
-from pullcord.core.values import load as value_of
-from pullcord.journal.reading import records_of
-from pullcord.journal.snapshots import load
-
-_RUNS_MAX = 1000
-
-
-class Card(NamedTuple):
-    """One call that waits for somebody's word."""
-
-    run: str
-    agent: str
-    question: str
-    tool: str
-    args: Any
-    effect: str
-    can_be_undone: bool
-    text: str
-    call: str
-    expires_at_ms: int
+from pullcord.journal.inbox import inbox_of
 
 
 def carry_out(asked: Any) -> int:
@@ -45,12 +22,7 @@ def carry_out(asked: Any) -> int:
 
 def _approvals(asked: Any, here: Desk, only: str | None) -> int:
     now = here.now_ms()
-    cards = [
-        card
-        for run in _runs(here, LIVING, only)
-        for card in _cards(here, run)
-        if card.expires_at_ms > now  # else nobody can answer it, whoever has noticed that
-    ]
+    cards = here.read(lambda view: inbox_of(view, now, only)).cards
     if asked.json:
         sys.stdout.write(to_json([card._asdict() for card in cards]))
         return 0
@@ -67,34 +39,11 @@ def _approvals(asked: Any, here: Desk, only: str | None) -> int:
     return 0
 
 
-def _cards(here: Desk, run: Run) -> Iterator[Card]:
-    wanted = {name for name in run.open_questions() if run.questions[name].kind == "approval"}
-    if not wanted or (run.cancel and run.cancel.quarantine):
-        return
-    for record in here.read(lambda view: records_of(view, run.id)):
-        event = record.event
-        if isinstance(event, QuestionAsked) and event.question in wanted:
-            said: Any = value_of(event.details) or {}
-            yield Card(
-                run.id,
-                run.agent,
-                event.question,
-                event.tool,
-                said.get("args"),
-                said.get("effect", ""),
-                bool(said.get("can_be_undone")),
-                event.text,
-                event.call,
-                event.due_ms,
-            )
-
-
 def _attention(asked: Any, here: Desk, only: str | None) -> int:
+    now = here.now_ms()
     found = [
-        {"run": run.id, "state": run.state, "item": item, "text": text}
-        for run in _runs(here, RunState, only)
-        for item, text in run.attention.items()
-        if not (run.cancel and run.cancel.quarantine)
+        {"run": found.run, "state": found.state, "item": found.item, "text": found.text}
+        for found in here.read(lambda view: inbox_of(view, now, only)).attention
     ]
     if asked.json:
         print(json.dumps(found))
@@ -108,12 +57,3 @@ def _attention(asked: Any, here: Desk, only: str | None) -> int:
             f"pullcord settle {item['run']} {item['item']}"
         )
     return 0
-
-
-def _runs(here: Desk, states: Iterable[RunState], only: str | None) -> list[Run]:
-    if only:
-        return [here.run(only)[1]]
-    heads = here.read(
-        lambda view: view.heads(states=states, thread=None, before=None, limit=_RUNS_MAX)
-    )
-    return [here.read(lambda view, head=head: load(view, head)) for head in heads]

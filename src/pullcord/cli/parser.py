@@ -177,11 +177,33 @@ VERBS: Final[dict[str, Verb]] = {
         "input of RUN.",
         ("pullcord continue 7f3a", 'pullcord continue 7f3a "now for June"'),
     ),
+    "serve": Verb(
+        "serve",
+        "Serve the page and the HTTP API of a store, and drive the agents of FILEs.",
+        "Prints a link that opens the page in one browser, once. Listens on this machine only;\n"
+        "another --host needs --allow-host, the name that people reach it by. Closing the page\n"
+        "stops nothing; Ctrl-C gives every run back unharmed.",
+        ("pullcord serve report.py", "pullcord serve --port 9000 --store runs.db"),
+    ),
+    "grant": Verb(
+        "grant",
+        "Make a token for a program that uses the HTTP API of a store.",
+        "It is printed once, and kept only as its digest. Rights: view, control (also start and\n"
+        "stop), approve (also allow calls and raise limits), admin. --run narrows it to one run.",
+        ("pullcord grant ci --right control", "pullcord grant wall --right view --days 365"),
+    ),
     "doctor": Verb(
         "doctor",
         "Check the store, this machine, and whether every run has somebody to drive it.",
         "Changes nothing. Exit status 1 if something needs attention.",
         ("pullcord doctor",),
+    ),
+    "demo": Verb(
+        "serve",
+        "See it in the browser: agents that write a churn report, and the page to stop them.",
+        "No key and no network: the model is scripted, unless --model names a real one. Uses a\n"
+        "store of its own that is thrown away.",
+        ("pullcord demo", "pullcord demo --model openai:gpt-5"),
     ),
     "tour": Verb(
         "tour",
@@ -233,6 +255,13 @@ def _describe(parser: argparse.ArgumentParser, name: str) -> None:
         add("--limit", type=int, default=50)
     elif name in ("approvals", "attention"):
         add("run", metavar="RUN", nargs="?")
+    elif name in ("serve", "demo"):
+        _add_serving(parser, name)
+    elif name == "grant":
+        add("name", metavar="NAME", help="whose name stands beside what is done with it")
+        add("--right", choices=("view", "control", "approve", "admin"), default="view")
+        add("--run", default=None, help="only for this run")
+        add("--days", type=float, default=30.0, help="how long it counts")
     elif name not in ("doctor", "tour"):
         add("run", metavar="RUN")
     if name == "show":
@@ -280,11 +309,25 @@ def _describe(parser: argparse.ArgumentParser, name: str) -> None:
         add("--key", help="the same key gets the same answer, however often it is sent")
     if VERBS[name].module == "control" or name in ("run", "fork", "aside", "continue", "undo"):
         add("--by", default=None, help="who asks (default: you)")
-    if name == "tour":
+    if name in ("tour", "demo"):
         add("--pace", type=float, default=1.0, help="0.1 plays it ten times as fast")
-    else:
+    if name not in ("tour", "demo"):
         add("--store", default=None, help="the store (default: $PULLCORD_STORE or pullcord.db)")
         add("--json", action="store_true", help="print JSON")
+
+
+def _add_serving(parser: argparse.ArgumentParser, name: str) -> None:
+    add = parser.add_argument
+    if name == "serve":
+        add("files", metavar="FILE.py", nargs="*", help="whose agents are driven here")
+        add("--host", default="127.0.0.1", help="the address to listen on")
+        add("--allow-host", action="append", default=[], metavar="NAME[:PORT]")
+        add("--allow-origin", action="append", default=[], metavar="ORIGIN")
+        add("--open", action="store_true", help="open the page in a browser")
+    else:
+        add("--model", default="", help="a real model instead of the scripted one")
+        add("--no-open", dest="open", action="store_false", help="do not open a browser")
+    add("--port", type=int, default=8421, help="0: any that is free")
 
 
 def _add_limits(parser: argparse.ArgumentParser) -> None:

@@ -12,19 +12,7 @@ from pullcord.core.receipts import Receipt, StepLine
 from pullcord.core.run import Run, Times
 from pullcord.core.states import OFFERED, TABLE, RunState
 
-SIGN: Final = {
-    RunState.QUEUED: "○",
-    RunState.RUNNING: "●",
-    RunState.PAUSING: "◐",
-    RunState.PAUSED: "‖",
-    RunState.WAITING: "?",
-    RunState.CANCELLING: "◌",
-    RunState.CANCELLED: "■",
-    RunState.STOPPING: "◍",
-    RunState.STOPPED: "⊘",
-    RunState.COMPLETED: "✓",
-    RunState.FAILED: "✕",
-}
+SIGN: Final = {state: row.sign for state, row in TABLE.items()}
 _COLOUR: Final = {
     RunState.RUNNING: "34",
     RunState.PAUSING: "33",

@@ -38,6 +38,7 @@ class _Command(
     by: str
     reason: str = ""
     source: Source = "person"
+    via: str = ""  # the surface it came by, and how whoever asks was known there
     key: str | None = None
     seen_seq: int | None = None
 
@@ -146,6 +147,7 @@ def check_command(command: Command) -> Command:
     """
     check_text(command.by, field="name of who asks (by)", empty=False)
     check_text(command.reason, field="reason")
+    check_text(command.via, field="surface (via)")
     if command.key is not None:
         check_text(command.key, field="idempotency key", empty=False)
         if len(command.key) > KEY_MAX_CHARS:

@@ -136,6 +136,7 @@ class _Who(TypedDict):
     by: str
     reason: str
     source: Source
+    via: str
     key: str | None
 
 
@@ -145,6 +146,7 @@ def _who(command: Command) -> _Who:
         "by": command.by,
         "reason": command.reason,
         "source": command.source,
+        "via": command.via,
         "key": command.key,
     }
 

@@ -46,6 +46,7 @@ class Asked(_Event, frozen=True, kw_only=True):
     reason: str = ""
     source: Source = "person"
     key: str | None = None
+    via: str = ""  # the surface it came by, and how whoever asks was known there
 
 
 # --- the run as a whole -----------------------------------------------------------------------

@@ -126,11 +126,10 @@ def _not_attempted(run: Run) -> Iterator[str]:
 
 
 def _line(name: str, step: Step, *, ended: bool) -> StepLine:
-    is_open = step.status == "started" and not step.late_seq and not ended
     return StepLine(
         step=name,
         name=step.name,
-        heading="under_way" if is_open else _heading(step),
+        heading=heading(step, ended=ended),
         tool=step.tool,
         effect=step.effect,
         undoable=step.undoable,
@@ -139,7 +138,10 @@ def _line(name: str, step: Step, *, ended: bool) -> StepLine:
     )
 
 
-def _heading(step: Step) -> str:
+def heading(step: Step, *, ended: bool) -> str:
+    """The one part of a receipt that this step belongs to. `ended`: its run has."""
+    if step.status == "started" and not step.late_seq and not ended:
+        return "under_way"
     if step.undo in ("undone", "failed"):
         return "undone" if step.undo == "undone" else "could_not_undo"
     if step.late_seq or step.status == "finished":  # late evidence says it did happen

@@ -28,6 +28,7 @@ class RunState(StrEnum):
 class Row(NamedTuple):
     """What one state means to a person, to an owner, and to the journal."""
 
+    sign: str  # its shape, so that no surface needs colour to tell it from the others
     label: str
     says: str  # the consequence, in one line: what is true while this state holds
     needs_owner: bool  # a process should be driving it
@@ -53,6 +54,7 @@ def _stay(state: RunState, *events: str) -> dict[str, RunState]:
 
 TABLE: Final[Mapping[RunState, Row]] = {
     _S.QUEUED: Row(
+        "○",
         "Queued",
         "Nothing is running. The next free process that knows this agent goes on with it.",
         needs_owner=True,
@@ -68,6 +70,7 @@ TABLE: Final[Mapping[RunState, Row]] = {
         },
     ),
     _S.RUNNING: Row(
+        "●",
         "Running",
         "The agent is working. Pause keeps everything; cancel keeps what is done.",
         needs_owner=True,
@@ -89,6 +92,7 @@ TABLE: Final[Mapping[RunState, Row]] = {
         },
     ),
     _S.PAUSING: Row(
+        "◐",
         "Pausing",
         "Nothing new starts. What was already under way is finishing.",
         needs_owner=True,
@@ -107,6 +111,7 @@ TABLE: Final[Mapping[RunState, Row]] = {
         },
     ),
     _S.PAUSED: Row(
+        "‖",
         "Paused",
         "Nothing is in flight and nothing will start. Resume goes on from here, context kept.",
         needs_owner=False,
@@ -121,6 +126,7 @@ TABLE: Final[Mapping[RunState, Row]] = {
         },
     ),
     _S.WAITING: Row(
+        "?",
         "Waiting",
         "The agent needs an answer, a child run or a timer before anything else can go on.",
         needs_owner=False,
@@ -137,6 +143,7 @@ TABLE: Final[Mapping[RunState, Row]] = {
         },
     ),
     _S.STOPPING: Row(
+        "◍",
         "Stopping",
         "A limit is reached. Nothing new starts; what was under way, or a last answer, ends it.",
         needs_owner=True,
@@ -152,6 +159,7 @@ TABLE: Final[Mapping[RunState, Row]] = {
         },
     ),
     _S.CANCELLING: Row(
+        "◌",
         "Cancelling",
         "Nothing new starts, ever. What was in flight is being stopped, what can be is undone.",
         needs_owner=True,
@@ -163,6 +171,7 @@ TABLE: Final[Mapping[RunState, Row]] = {
         | {"cancelled": _S.CANCELLED},
     ),
     _S.CANCELLED: Row(
+        "■",
         "Cancelled",
         "Stopped for good. Finished work and partial text are kept in the thread.",
         needs_owner=False,
@@ -170,6 +179,7 @@ TABLE: Final[Mapping[RunState, Row]] = {
         on=_stay(_S.CANCELLED, *_LATER),
     ),
     _S.STOPPED: Row(
+        "⊘",
         "Stopped",
         "A limit has ended it. Finished work is kept; with a higher limit, go on from a fork.",
         needs_owner=False,
@@ -177,6 +187,7 @@ TABLE: Final[Mapping[RunState, Row]] = {
         on=_stay(_S.STOPPED, *_LATER),
     ),
     _S.COMPLETED: Row(
+        "✓",
         "Completed",
         "The agent finished. The result is kept.",
         needs_owner=False,
@@ -184,6 +195,7 @@ TABLE: Final[Mapping[RunState, Row]] = {
         on=_stay(_S.COMPLETED),
     ),
     _S.FAILED: Row(
+        "✕",
         "Failed",
         "The agent stopped with an error. Finished work is kept; try again from a fork.",
         needs_owner=False,

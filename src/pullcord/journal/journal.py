@@ -5,7 +5,8 @@ import math
 import os
 import re
 import threading
-from collections.abc import AsyncGenerator, Callable, Iterable
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from contextlib import aclosing
 from operator import is_
 from typing import Final, cast
 
@@ -36,15 +37,19 @@ from pullcord.core.values import check_id, check_text
 from pullcord.errors import InvalidId, InvalidInput
 from pullcord.journal.clock import Clock, SystemClock
 from pullcord.journal.hands import Answer, Hands, ThreadHands, settled
+from pullcord.journal.inbox import Inbox, inbox_of
+from pullcord.journal.leases import is_held
 from pullcord.journal.ledger import Append, Appended, Change, Claim, Lease, Ledger, Order
 from pullcord.journal.limiting import used_of
 from pullcord.journal.live import Live
 from pullcord.journal.memory import MemoryStore
+from pullcord.journal.process import is_gone
 from pullcord.journal.reading import (
     ALL,
     START,
     Cursor,
     Item,
+    Seen,
     existing,
     records_of,
     stream,
@@ -52,7 +57,7 @@ from pullcord.journal.reading import (
 from pullcord.journal.snapshots import load
 from pullcord.journal.sqlite import SqliteStore
 from pullcord.journal.steady import steady_now
-from pullcord.journal.store import Head, LiveText, Store
+from pullcord.journal.store import Head, LiveText, Store, Transaction, View
 from pullcord.journal.watch import Changed, Watch
 
 
@@ -164,6 +169,17 @@ class Journal:
         check_command(command)
         written = check_command(sealed(command, self.secrets)) if self.secrets else command
         return await self._hands.write(lambda tx: self._ledger.command(tx, run_id, written))
+
+    async def bring_to_rest(self, run_id: str) -> RunState | None:
+        """Have a pause or cancel take hold of a run whose process is gone, as far as that needs no
+        agent, and return its state then. None: somebody drives it, and sees to that."""
+
+        def work(tx: Transaction) -> RunState:
+            self._ledger.bring_to_rest(tx, run_id)
+            return existing(tx, run_id).state
+
+        head = await self.head(run_id)
+        return None if self._is_driven(head) else await self._hands.write(work)
 
     async def remark(self, run_id: str, raised: AttentionRaised) -> None:
         """Raise an attention item, or say more of an open one, without owning the run: whoever
@@ -297,6 +313,45 @@ class Journal:
             raise InvalidId(digest, kind="blob")
         return await self._hands.read(lambda view: view.blob(bytes.fromhex(digest)))
 
+    async def stream(self, run_id: str, after: Cursor, *, limit: int) -> Sequence[Item]:
+        """Return what is there of the run after a place, and not more than `limit` records."""
+        return await self._hands.read(lambda view: stream(view, run_id, after, limit=limit))
+
+    async def seen(self, *run_ids: str) -> list[Seen]:
+        """Return these runs as they are, with what is true of each beside its records."""
+        return await self._hands.read(lambda v: [self._see(v, existing(v, r)) for r in run_ids])
+
+    async def listed(
+        self,
+        *,
+        states: Iterable[RunState] = RunState,
+        thread: str | None = None,
+        before: str | None = None,
+        limit: int = 50,
+    ) -> list[Seen]:
+        """Return the newest runs in the same way. See `runs`."""
+
+        def look(view: View) -> list[Seen]:
+            found = view.heads(states=states, thread=thread, before=before, limit=limit)
+            return [self._see(view, head) for head in found]
+
+        return await self._hands.read(look)
+
+    def _see(self, view: View, head: Head) -> Seen:
+        now_ms = steady_now(view, self._clock)
+        used = used_of(view, head.run_id, now_ms)
+        return Seen(load(view, head), used, self._is_driven(head), now_ms)
+
+    def _is_driven(self, head: Head) -> bool:
+        """Whether a living process holds it."""
+        return is_held(head, self._clock.boot_time()) and not is_gone(head.holder.owner)
+
+    async def waiting_for_people(self, only: str | None = None) -> Inbox:
+        """Return what waits for a person, in one run or in all of them."""
+        return await self._hands.read(
+            lambda view: inbox_of(view, steady_now(view, self._clock), only)
+        )
+
     async def used(self, run_id: str) -> Used:
         """Return what the run, and everybody who works for it, has used up."""
         return await self._hands.read(
@@ -335,6 +390,15 @@ class Journal:
     async def subscribe(self, run_id: str, *, after: Cursor = START) -> AsyncGenerator[Item]:
         """Yield everything in the run after `after`, then what happens, for ever. No gap, no
         duplicate, in order. Live text comes before the record that ends its part."""
+        async with aclosing(self.batches(run_id, after=after)) as batches:
+            async for items in batches:
+                for item in items:
+                    yield item
+
+    async def batches(
+        self, run_id: str, *, after: Cursor = START, limit: int = ALL
+    ) -> AsyncGenerator[Sequence[Item]]:
+        """The same, as much at a time as there is, but no more than `limit` records."""
         loop, changed = asyncio.get_running_loop(), asyncio.Event()
 
         def on_change(runs: Changed) -> None:
@@ -346,10 +410,13 @@ class Journal:
         try:
             while True:
                 changed.clear()
-                items = await self._hands.read(lambda view, at=after: stream(view, run_id, at))
-                for after, item in items:
-                    yield after, item
-                if not items:
+                items = await self._hands.read(
+                    lambda view, at=after: stream(view, run_id, at, limit=limit)
+                )
+                if items:
+                    after = items[-1][0]
+                    yield items
+                else:
                     await changed.wait()
         finally:
             stop()

@@ -11,7 +11,7 @@ from pullcord.journal.store import Head
 
 def body_of(command: Command) -> bytes:
     """What is asked, without what may differ when it is sent again."""
-    asked = msgspec.structs.replace(command, key=None, seen_seq=None)
+    asked = msgspec.structs.replace(command, key=None, seen_seq=None, via="")
     return sha256(msgspec.json.encode(asked)).digest()
 
 

@@ -3,7 +3,9 @@
 from collections.abc import Sequence
 from typing import Final, NamedTuple, TypeAlias
 
+from pullcord.core.conditions import Used
 from pullcord.core.events import Record
+from pullcord.core.run import Run
 from pullcord.core.states import RunState
 from pullcord.core.values import check_id
 from pullcord.errors import RunNotFound
@@ -22,6 +24,15 @@ class Cursor(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.seq}.{self.pos}" if self.pos else str(self.seq)
+
+
+class Seen(NamedTuple):
+    """A run as it is, and what is true of it beside its records."""
+
+    run: Run
+    used: Used  # by it and everybody who works for it
+    driven: bool  # a living process holds it
+    now_ms: int  # by the steady clock
 
 
 START: Final = Cursor()
@@ -47,10 +58,13 @@ def records_of(view: View, run_id: str, after_seq: int = 0, limit: int = ALL) ->
     return list(opened(run_id, rows, seq=max(after_seq, 0), before=before))
 
 
-def stream(view: View, run_id: str, after: Cursor) -> Sequence[Item]:
-    """Records and live text after a place, merged in the order they happened."""
-    records = records_of(view, run_id, after.seq)
+def stream(view: View, run_id: str, after: Cursor, *, limit: int = ALL) -> Sequence[Item]:
+    """Records and live text after a place, merged in the order they happened. With a `limit`,
+    no more than so many records: read on from the last place."""
+    records = records_of(view, run_id, after.seq, limit)
     texts = _shown(view, run_id, view.live(run_id, after_pos=after.pos))
+    if len(records) == limit:
+        texts = [text for text in texts if text.after_seq <= records[-1].seq]
     merged: list[Item] = []
     seq, pos = after
     for item in sorted(

@@ -28,7 +28,7 @@ from pullcord.core.fold import evolve
 from pullcord.core.limits import Then
 from pullcord.core.receipts import Receipt, receipt
 from pullcord.core.run import Run
-from pullcord.core.states import TERMINAL, RunState
+from pullcord.core.states import NEEDS_OWNER, TERMINAL, RunState
 from pullcord.core.undo import to_undo
 from pullcord.core.values import check_text, dump
 from pullcord.core.withhold import as_viewed
@@ -43,11 +43,12 @@ _AT_REST = (*TERMINAL, RunState.PAUSED)
 
 
 class Signed(TypedDict, total=False):
-    """Who asks and why: the same five words for every control."""
+    """Who asks, why and by which way: the same words for every control."""
 
     by: str
     reason: str
     source: Source
+    via: str
     key: str | None
     seen_seq: int | None
 
@@ -85,7 +86,7 @@ class RunHandle:
 
     async def pause(self, *, now: bool = False, **who: Unpack[Signed]) -> Ack:
         """I am coming back: nothing new starts, what is under way finishes, everything is kept."""
-        return await self._ask(Pause(now=now, **_by(who)))
+        return await self._stop(Pause(now=now, **_by(who)))
 
     async def resume(self, instruction: str | None = None, **who: Unpack[Signed]) -> Ack:
         """Go on from here, optionally with something new to know."""
@@ -136,7 +137,7 @@ class RunHandle:
             quarantine=quarantine,
             **_by(who),
         )
-        return await self._ask(stop)
+        return await self._stop(stop)
 
     async def undo(self, step: str = "", *, back_to: str = "", **who: Unpack[Signed]) -> Ack:
         """Have what a cancelled or failed run has left behind undone, or try that again: all of
@@ -163,6 +164,14 @@ class RunHandle:
 
     async def _ask(self, command: Command) -> Ack:
         return await self._journal.command(self.id, command)
+
+    async def _stop(self, command: Pause | Cancel) -> Ack:
+        """A run whose process has died has nobody who would let the stop take hold."""
+        ack = await self._ask(command)
+        if ack.holds and ack.state in NEEDS_OWNER:
+            state = await self._journal.bring_to_rest(self.id)
+            return msgspec.structs.replace(ack, state=state or ack.state)
+        return ack
 
     # --- look and wait ---
 

@@ -1,0 +1,28 @@
+"""grant: a token for a program that uses the HTTP API of a store."""
+
+import json
+from typing import Any
+
+from pullcord.cli.parser import store_path
+from pullcord.cli.store import desk
+from pullcord.errors import InvalidInput
+from pullcord.server.keeper import Keeper
+
+
+def carry_out(asked: Any) -> int:
+    if not 0 < asked.days <= 3660:
+        raise InvalidInput(f"A token cannot count for {asked.days:g} days. Nothing was made.")
+    with desk(asked) as here:
+        if asked.run:
+            asked.run = here.find(asked.run)
+            here.run(asked.run)
+    keeper = Keeper(f"{store_path(asked.store)}.grants", name="", cookie="")
+    kept, code = keeper.give(
+        kind="token",
+        name=asked.name,
+        right=asked.right,
+        run=asked.run,
+        lasts_s=asked.days * 24 * 3600,
+    )
+    print(json.dumps({"id": kept.id, "token": code}) if asked.json else code)
+    return 0

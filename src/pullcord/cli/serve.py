@@ -1,0 +1,97 @@
+"""serve, demo: the page and the HTTP API of a store, and agents driven beside them."""
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+import tempfile
+import webbrowser
+from collections.abc import Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Final
+
+from pullcord.cli.drive import load_file
+from pullcord.cli.parser import store_path
+from pullcord.cli.secret_names import from_environment
+from pullcord.cli.store import whoami
+from pullcord.errors import InvalidInput
+from pullcord.runtime.agents import Agent
+from pullcord.runtime.opening import open_runtime
+from pullcord.server.keeper import Keeper
+from pullcord.server.standing import Standing, listen
+
+_LOOPBACK: Final = ("127.0.0.1", "localhost", "[::1]")
+
+
+def carry_out(asked: Any) -> int:
+    logging.basicConfig(format="%(levelname)s %(name)s: %(message)s", level=logging.WARNING)
+    if asked.verb == "demo":
+        with tempfile.TemporaryDirectory(prefix="pullcord-demo-") as folder:
+            return _demo(asked, os.path.join(folder, "demo.db"))
+    agents: dict[str, Agent] = {}
+    targets: dict[str, str] = {}
+    for file in asked.files:
+        for name, agent in load_file(file).items():
+            agents[name] = agent
+            targets[name] = f"{Path(file).resolve()}:{name}"
+    return asyncio.run(_serve(asked, store_path(asked.store), agents, targets))
+
+
+def _demo(asked: Any, path: str) -> int:
+    asked.host, asked.allow_host, asked.allow_origin = "127.0.0.1", [], []
+    demo: Any = import_module("pullcord.demo")
+    agents = demo.agents(model=asked.model or None, pace=asked.pace)
+    return asyncio.run(_serve(asked, path, agents, {}))
+
+
+async def _serve(
+    asked: Any, path: str, agents: Mapping[str, Agent], targets: Mapping[str, str]
+) -> int:
+    if asked.host not in ("127.0.0.1", "::1", "localhost") and not asked.allow_host:
+        raise InvalidInput(
+            f"Listening on {asked.host} lets other machines in. Nothing was started. Say by which "
+            "name they reach this one: pullcord serve --host ... --allow-host NAME"
+        )
+    stopped = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, stopped.set)
+    async with open_runtime(path, agents=agents, secrets=from_environment()) as runtime:
+        listening = _listen(asked)
+        port: int = listening.getsockname()[1]
+        keeper = Keeper(f"{path}.grants", name=whoami(None), cookie=f"pullcord-{port}")
+        server = Standing(
+            runtime,
+            listening,
+            keeper=keeper,
+            hosts=[*(f"{name}:{port}" for name in _LOOPBACK), *asked.allow_host],
+            origins=asked.allow_origin,
+            targets=targets,
+        )
+        await server.start()
+        host = f"[{asked.host}]" if ":" in asked.host else asked.host
+        _say(asked, f"http://{host}:{port}/#launch={keeper.launch()}", agents, path)
+        await stopped.wait()
+        print("\nGiving every run back.", file=sys.stderr)
+        await server.stop()
+    return 0
+
+
+def _listen(asked: Any) -> Any:
+    try:
+        return listen(asked.host, asked.port)
+    except OSError as error:
+        raise InvalidInput(
+            f"Cannot listen on {asked.host}, port {asked.port}: {error.strerror}. Nothing was "
+            "started. Take another one, or any that is free: --port 0"
+        ) from None
+
+
+def _say(asked: Any, url: str, agents: Mapping[str, Agent], path: str) -> None:
+    known = ", ".join(agents) or "none: it looks and controls, and drives nothing"
+    print(f"Pullcord serves {path}\n  agents  {known}\n  open    {url}", flush=True)
+    print("The link works once. Ctrl-C stops the server and gives every run back.", flush=True)
+    has_screen = bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
+    if asked.open and has_screen:
+        webbrowser.open(url)

@@ -1,0 +1,403 @@
+"""What a control surface shows of a run: its state in words, its cost, and what each button does.
+
+Every surface that has buttons or keys shows this, and decides nothing of it itself.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Final
+
+import msgspec
+
+from pullcord.core.conditions import (
+    MaxSteps,
+    MaxToolCalls,
+    Spent,
+    Tokens,
+    Used,
+    WorkingTime,
+    leaves,
+)
+from pullcord.core.limits import CAPS, caps_in, progress
+from pullcord.core.receipts import heading
+from pullcord.core.run import Cost, Run, Step, Stop, Times
+from pullcord.core.states import NEEDS_OWNER, OFFERED, TABLE, RunState
+from pullcord.core.undo import may_have_happened, to_undo, would_undo
+
+_S = RunState
+_TICKING: Final = {
+    _S.QUEUED: "queued_ms",
+    _S.WAITING: "waiting_ms",
+    _S.PAUSED: "paused_ms",
+}
+
+
+class Button(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing a person can do now. `says`: what it will do; `off`: why it cannot be done."""
+
+    verb: str
+    label: str
+    says: str = ""
+    body: dict[str, bool] = {}
+    off: str = ""
+    strong: bool = False  # the one that the run is waiting for
+
+
+class Items(msgspec.Struct, frozen=True):
+    """How far a plan has got."""
+
+    at: int
+    of: int
+
+
+class Next(msgspec.Struct, frozen=True):
+    """The next item of the plan, as it was written and as somebody has rewritten it."""
+
+    before: str
+    after: str
+
+
+class Meter(msgspec.Struct, frozen=True):
+    """How much of one cap is used up."""
+
+    cap: str
+    used: float
+    of: float
+    says: str
+
+
+class Raisable(msgspec.Struct, frozen=True):
+    """A cap that has stopped the run, and what it could be raised to."""
+
+    cap: str
+    used: float
+    of: float
+    suggest: float
+
+
+class Panel(msgspec.Struct, frozen=True, kw_only=True):
+    """A run as a control surface shows it."""
+
+    run: str
+    agent: str
+    thread: str
+    parent: str | None
+    seq: int
+    state: RunState
+    sign: str
+    label: str
+    says: str
+    ended: bool
+    at_ms: int  # wall clock, when this was looked at
+    created_at_ms: int
+    updated_at_ms: int
+    doing: str  # what it does, waits for, or is stopping
+    by: str  # who has paused, cancelled or stopped it, and why
+    reason: str
+    source: str
+    hold_left_ms: int | None  # while pausing: how long the answer may still go on, unseen
+    times: dict[str, int]
+    ticking: str  # which of them grows now
+    steps: int
+    items: Items | None
+    meters: tuple[Meter, ...]
+    cost: dict[str, int]
+    next: Next | None
+    told: tuple[str, ...]  # instructions that wait to be handed over
+    buttons: tuple[Button, ...]
+    wants: int  # open approvals and questions
+    attention: int
+    raise_: tuple[Raisable, ...] = msgspec.field(name="raise")
+    tally: dict[str, int]
+    error: str
+    driven: bool
+    alone: str  # that no process drives it, although one should
+    quarantined: bool
+
+
+def panel(
+    run: Run, used: Used, *, now_ms: int, wall_ms: int, driven: bool, hold_s: float = 10.0
+) -> Panel:
+    """Return the run as a control surface shows it now.
+
+    `used`: by it and everybody who works for it. `now_ms`: the steady clock. `driven`: a living
+    process holds it. `hold_s`: how long a pause lets a model finish its answer.
+    """
+    row = TABLE[run.state]
+    hidden = run.cancel is not None and run.cancel.quarantine
+    is_cared_for = driven or run.state not in NEEDS_OWNER
+    stop = _in_force(run)
+    raisable = tuple(_raisable(run, used))
+    return Panel(
+        run=run.id,
+        agent=run.agent,
+        thread=run.thread,
+        parent=run.parent,
+        seq=run.seq,
+        state=run.state,
+        sign=row.sign,
+        label=row.label,
+        says=row.says,
+        ended=run.ended,
+        at_ms=wall_ms,
+        created_at_ms=run.created_at_ms,
+        updated_at_ms=run.at_ms,
+        doing="" if hidden else _doing(run),
+        by=stop.by if stop else "",
+        reason=stop.reason if stop else "",
+        source=stop.source if stop else "",
+        hold_left_ms=_hold_left(run, wall_ms, hold_s),
+        times=_times(run.times_at(now_ms if is_cared_for else run.steady_ms)),
+        ticking=_TICKING.get(run.state, "working_ms") if is_cared_for and not run.ended else "",
+        steps=run.begun,
+        items=_items(run),
+        meters=tuple(_meters(run, used)),
+        cost=_cost(run.cost),
+        next=None if hidden else _next(run),
+        told=() if hidden else tuple(_told(run)),
+        buttons=tuple(_buttons(run, raisable)),
+        wants=sum(run.questions[name].kind != "timer" for name in run.open_questions()),
+        attention=len(run.attention),
+        raise_=raisable,
+        tally=_tally(run),
+        error="" if hidden else run.error,
+        driven=driven,
+        alone="" if is_cared_for else _alone(run),
+        quarantined=hidden,
+    )
+
+
+# --- the line that says how it is ---------------------------------------------------------------
+
+
+def _in_force(run: Run) -> Stop | None:
+    """Who stopped it, if it is stopped or stopping."""
+    if run.cancel:
+        return run.cancel
+    if run.reached:
+        return Stop(0, "limits", run.reached.says, "limit", run.reached.asked_at_ms)
+    return run.pause if run.state in (_S.PAUSING, _S.PAUSED) else None
+
+
+def _doing(run: Run) -> str:
+    match run.state:
+        case _S.RUNNING | _S.STOPPING:
+            return _under_way(run)
+        case _S.PAUSING:
+            if _answering(run):
+                return "letting the answer finish"
+            return f"letting {_names(run)} finish" if run.open_steps() else ""
+        case _S.PAUSED:
+            frozen = ", ".join(run.frozen)
+            return f"{frozen} stands still as long as its process lives" if frozen else ""
+        case _S.WAITING:
+            return _waited_for(run)
+        case _S.CANCELLING:
+            return _stopping(run)
+        case _:
+            return ""
+
+
+def _under_way(run: Run) -> str:
+    for plan in reversed(run.plans.values()):
+        if plan.started and not plan.ended:
+            return plan.text(plan.items[plan.started - 1])
+    if names := _names(run):
+        return names
+    return "waiting for the model's answer" if _answering(run) else ""
+
+
+def _waited_for(run: Run) -> str:
+    for name in run.open_questions():
+        asked = run.questions[name]
+        if asked.kind == "approval":
+            return f"approve {asked.tool}"
+        if asked.kind != "timer":
+            return asked.text
+    if children := run.living_children():
+        return f"run {children[0]}"
+    return "a timer" if run.open_questions() else ""
+
+
+def _stopping(run: Run) -> str:
+    left = to_undo(run)
+    if now := [step for step in left if run.steps[step].undo == "started"]:
+        done = sum(step.undo in ("undone", "failed") for step in run.steps.values())
+        return f"undoing {run.steps[now[0]].name} ({done + 1} of {done + len(left)})"
+    if names := _names(run):
+        return f"stopping {names}"
+    if _answering(run):
+        return "cutting the answer"
+    if children := run.living_children():
+        return f"stopping run {children[0]}"
+    return ""
+
+
+def _answering(run: Run) -> bool:
+    return any(run.steps[step].model for step in run.open_steps())
+
+
+def _names(run: Run) -> str:
+    """What is under way, but for requests to models."""
+    return ", ".join(
+        dict.fromkeys(run.steps[s].name for s in run.open_steps() if not run.steps[s].model)
+    )
+
+
+def _hold_left(run: Run, wall_ms: int, hold_s: float) -> int | None:
+    is_held = run.state is _S.PAUSING and _answering(run)
+    if not is_held or run.pause is None or run.pause.hurried_seq:
+        return None
+    return max(round(hold_s * 1000) - max(wall_ms - run.pause.asked_at_ms, 0), 0)
+
+
+def _alone(run: Run) -> str:
+    return (
+        f"No process drives it. The next one that knows {run.agent} goes on with it; from a "
+        f"terminal: pullcord resume {run.id}"
+    )
+
+
+# --- what it has used ---------------------------------------------------------------------------
+
+
+def _times(times: Times) -> dict[str, int]:
+    return {field: getattr(times, field) for field in Times.__struct_fields__}
+
+
+def _cost(cost: Cost) -> dict[str, int]:
+    return {field: getattr(cost, field) for field in Cost.__struct_fields__}
+
+
+def _meters(run: Run, used: Used) -> Iterator[Meter]:
+    if run.limits is None:
+        return
+    names = {kind: name for name, kind in CAPS.items()}
+    for leaf in leaves(run.limits.condition):
+        if isinstance(leaf, MaxSteps | MaxToolCalls | Tokens | Spent | WorkingTime):
+            says = progress(leaf, used)[0]
+            yield Meter(names[type(leaf)], leaf.used(used), leaf.cap, says)
+
+
+def _raisable(run: Run, used: Used) -> Iterator[Raisable]:
+    if run.pause is None or run.state not in (_S.PAUSING, _S.PAUSED):
+        return
+    wanted = caps_in(run.pause.limits)
+    for meter in _meters(run, used):
+        if meter.cap in wanted:
+            yield Raisable(meter.cap, meter.used, meter.of, meter.of * 2 or 1)
+
+
+def _tally(run: Run) -> dict[str, int]:
+    found = Counter(heading(s, ended=run.ended) for s in run.steps.values() if not s.model)
+    unbegun = sum(len(plan.items) - plan.started for plan in run.plans.values())
+    headings = ("done", "undone", "could_not_undo", "in_doubt", "failed", "interrupted")
+    tally = {name: found[name] for name in (*headings, "under_way")}
+    return tally | {"not_attempted": found["not_attempted"] + unbegun}
+
+
+# --- what comes next ----------------------------------------------------------------------------
+
+
+def _items(run: Run) -> Items | None:
+    for plan in reversed(run.plans.values()):
+        return Items(plan.started, len(plan.items))
+    return None
+
+
+def _next(run: Run) -> Next | None:
+    if run.ended or (found := run.next_item()) is None:
+        return None
+    plan, item = found
+    return Next(item.title, run.plans[plan].text(item))
+
+
+def _told(run: Run) -> Iterator[str]:
+    return (t.text for t in run.instructions.values() if t.status == "queued" and not t.item)
+
+
+# --- the buttons --------------------------------------------------------------------------------
+
+
+def _buttons(run: Run, raisable: tuple[Raisable, ...]) -> Iterator[Button]:
+    if run.ended:
+        yield from _after_the_end(run)
+        return
+    if any(run.questions[name].kind != "timer" for name in run.open_questions()):
+        yield Button(verb="review", label="Review", says="it waits for your word", strong=True)
+    if raisable:
+        caps = ", ".join(one.cap for one in raisable)
+        yield Button(verb="raise", label="Raise the limit", says=f"more {caps}", strong=True)
+    if run.state is not _S.CANCELLING:
+        yield _pause_or_resume(run, raisable)
+        yield _redirect(run)
+    yield _cancel(run)
+
+
+def _pause_or_resume(run: Run, raisable: tuple[Raisable, ...]) -> Button:
+    if run.state is _S.PAUSED:
+        off = "raise the limit first: it would stop again at once" if raisable else ""
+        changed = _next(run)
+        is_new = any(_told(run)) or (changed and changed.before != changed.after)
+        says = "goes on with the new instruction" if is_new else "goes on where it stopped"
+        return Button(verb="resume", label="Resume", says=says, off=off, strong=not raisable)
+    if run.state is _S.PAUSING:
+        is_hurried = run.pause is not None and run.pause.hurried_seq > 0
+        says = (
+            "cuts the answer; resume asks again" if _answering(run) else "stops what may be redone"
+        )
+        off = "it is being cut" if is_hurried else ""
+        return Button(verb="pause", label="Cut now", says=says, body={"now": True}, off=off)
+    return Button(
+        verb="pause", label="Pause", says="resume keeps context", off=_cannot(run, "pause")
+    )
+
+
+def _redirect(run: Run) -> Button:
+    says = "rewrites the next step" if _next(run) else "the agent is told at once"
+    return Button(verb="redirect", label="Redirect", says=says, off=_cannot(run, "redirect"))
+
+
+def _cancel(run: Run) -> Button:
+    if run.state is _S.CANCELLING:
+        is_hurried = run.cancel is not None and run.cancel.hurried_seq > 0
+        kills = any(run.steps[s].run_in == "process" for s in run.open_steps())
+        says = "kills the tool, may leave it half done" if kills else "does not wait any longer"
+        off = "it is being stopped as fast as it can be" if is_hurried else ""
+        return Button(verb="cancel", label="Stop now", says=says, body={"now": True}, off=off)
+    return Button(verb="cancel", label="Cancel", says=f"saves partial work · {_undoing(run)}")
+
+
+def _undoing(run: Run) -> str:
+    undone = len(would_undo(run)) + sum(run.steps[step].undoable for step in run.open_steps())
+    kept = [step.name for step in run.steps.values() if _stays(step)]
+    named = f": {', '.join(dict.fromkeys(kept))}" if 0 < len(set(kept)) <= 2 else ""
+    return f"undoes {undone}, cannot undo {len(kept)}{named}"
+
+
+def _stays(step: Step) -> bool:
+    """It had an effect that no undo takes back."""
+    return (
+        not step.undoable and not step.model and step.effect != "none" and may_have_happened(step)
+    )
+
+
+def _cannot(run: Run, verb: str) -> str:
+    if verb in OFFERED[run.state]:
+        return ""
+    return "a limit is ending it" if run.state is _S.STOPPING else f"it is {run.state}"
+
+
+def _after_the_end(run: Run) -> Iterator[Button]:
+    if run.cancel and run.cancel.quarantine:
+        return
+    if run.state is _S.FAILED:
+        says = "what it finished is not repeated"
+        yield Button(verb="fork", label="Try again", says=says, strong=True)
+    if run.state is _S.STOPPED:
+        says = "goes on from what it has done, with more"
+        yield Button(verb="fork", label="Go on", says=says, strong=True)
+    says = "a new run that knows what was said and done"
+    yield Button(verb="continue", label="Continue from here", says=says)
+    if left := would_undo(run) if "undo" in OFFERED[run.state] else []:
+        yield Button(verb="undo", label="Undo", says=f"takes back {len(left)}")

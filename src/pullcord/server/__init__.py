@@ -1,0 +1,7 @@
+"""The control plane over HTTP: `app(runtime, authorize=...)`, to be mounted in an ASGI app."""
+
+from pullcord.server.app import Server as Server
+from pullcord.server.app import app as app
+from pullcord.server.bounds import Bounds as Bounds
+from pullcord.server.keeper import Keeper as Keeper
+from pullcord.server.rights import Grant as Grant

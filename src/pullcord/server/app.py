@@ -1,0 +1,171 @@
+"""The server as an ASGI app: the routes behind the wall, to be mounted or to stand alone."""
+
+import logging
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any, Final
+
+import msgspec
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route as StarletteRoute
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from pullcord.core.decide import Ack
+from pullcord.errors import PullcordError
+from pullcord.runtime.site import Habits
+from pullcord.server.bodies import body_as
+from pullcord.server.bounds import Bounds
+from pullcord.server.desk import Desk, Runs
+from pullcord.server.files import FILES
+from pullcord.server.hub import Hub
+from pullcord.server.keeper import Keeper
+from pullcord.server.openapi import document
+from pullcord.server.problems import Refused, of_ack, of_error, problem
+from pullcord.server.routes import ROUTES, Route
+from pullcord.server.streams import Stream
+from pullcord.server.wall import Authorize, Wall, grant_of
+
+_log: Final = logging.getLogger("pullcord.server")
+_encode: Final = msgspec.json.Encoder().encode
+
+
+def app(
+    runs: Runs,
+    *,
+    authorize: Authorize,
+    hosts: Iterable[str] | None = None,
+    origins: Iterable[str] = (),
+    bounds: Bounds | None = None,
+) -> "Server":
+    """Return the control plane of a runtime as an ASGI app: mount it anywhere in your own.
+
+    `authorize` is asked about every request and returns the `Grant` of whoever sent it, or None.
+    `hosts`: the names it answers to (None: your own app sees to that). `origins`: pages of other
+    origins that may use it, with a token. Nothing of a run depends on anybody being connected.
+    """
+    return Server(
+        runs, authorize=authorize, hosts=hosts, origins=origins, bounds=bounds or Bounds()
+    )
+
+
+class Server:
+    """Made by `app`. `close()` lets every reader go, so that whoever serves it can stop."""
+
+    def __init__(
+        self,
+        runs: Runs,
+        *,
+        authorize: Authorize,
+        hosts: Iterable[str] | None,
+        origins: Iterable[str],
+        bounds: Bounds,
+    ) -> None:
+        habits = getattr(runs, "habits", None) or Habits()
+        self._hub = Hub(runs.journal, runs.clock, bounds, habits.hold_s)
+        keeper = authorize if isinstance(authorize, Keeper) else None
+        self._desk = Desk(runs, self._hub, bounds, keeper, self._still)
+        self._authorize = authorize
+        routes = [r for r in ROUTES if keeper or not r.standing]
+        open_posts = {route.path for route in routes if route.right is None}
+        spec = _encode(document(routes))
+        inner = Starlette(
+            routes=[
+                *(StarletteRoute(path, _file(path), methods=["GET"]) for path in FILES),
+                StarletteRoute("/openapi.json", _constant(spec), methods=["GET"]),
+                *map(self._route, routes),
+            ],
+            exception_handlers={HTTPException: _not_there},
+        )
+        inner.router.redirect_slashes = False
+        self._wall: ASGIApp = Wall(
+            inner,
+            authorize=authorize,
+            hosts=hosts,
+            origins=origins,
+            is_open=lambda method, path: path in (FILES if method == "GET" else open_posts),
+        )
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self._wall(scope, receive, send)
+
+    def close(self) -> None:
+        """Let everybody go who watches something, and take nobody new."""
+        self._hub.close()
+
+    async def _still(self, request: Request) -> bool:
+        """Whether who sent this may still do what it asked for."""
+        found = self._authorize(request)
+        if isinstance(found, Awaitable):
+            found = await found
+        return found == grant_of(request)
+
+    def _route(self, route: Route) -> StarletteRoute:
+        async def endpoint(request: Request) -> Any:
+            try:
+                return await self._carry_out(route, request)
+            except Refused as refused:
+                return problem(
+                    refused.status, refused.code, refused.detail, headers=refused.headers
+                )
+            except PullcordError as error:
+                return of_error(error)
+            except Exception:
+                _log.exception("%s %s failed.", route.method, route.path)
+                why = "Something is wrong with this server; its log says what. Look at the run "
+                return problem(500, "internal", f"{why}before you try again.")
+
+        return StarletteRoute(route.path, endpoint, methods=[route.method])
+
+    async def _carry_out(self, route: Route, request: Request) -> Any:
+        if route.right is not None and not route.is_for(
+            grant_of(request), request.path_params.get("run")
+        ):
+            raise Refused(
+                403,
+                "right",
+                f"This needs the right to {route.right} here, and {grant_of(request).by} has not "
+                "been given it. Nothing was changed.",
+                headers={"Connection": "close"},
+            )
+        body: Any = None
+        if route.takes:
+            body = await body_as(request, route.takes, self._desk.bounds)
+        answer = await route.handler(self._desk, request, body)
+        match answer:
+            case Response() | Stream():
+                return answer
+            case Ack() if not answer.holds:
+                return of_ack(answer)
+            case _:
+                return Response(_encode(answer), route.status, media_type="application/json")
+
+
+def _file(path: str) -> Callable[[Request], Awaitable[Response]]:
+    kind, content = FILES[path]
+
+    async def endpoint(request: Request) -> Response:
+        return Response(content, media_type=kind, headers={"Cache-Control": "no-cache"})
+
+    return endpoint
+
+
+def _constant(content: bytes) -> Callable[[Request], Awaitable[Response]]:
+    async def endpoint(request: Request) -> Response:
+        return Response(content, media_type="application/json")
+
+    return endpoint
+
+
+async def _not_there(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    path = request.url.path[:80]
+    says = {404: f"There is nothing at {path}.", 405: f"{path} is not used in this way."}
+    headers = dict(error.headers) if error.headers else {}
+    return problem(
+        error.status_code,
+        "not_there" if error.status_code == 404 else "method",
+        says.get(error.status_code, error.detail),
+        headers={**headers, "Connection": "close"},
+    )

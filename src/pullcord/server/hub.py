@@ -1,0 +1,313 @@
+"""One look at a run for all who watch it. A reader is a place in the stream, never a queue.
+
+The latest events of a run that somebody watches are kept once, encoded, up to a bound. A reader
+takes what comes after its place; one that was too slow finds its place gone, is told so, and
+reads on from the journal. So no reader can hold up a run, another reader, or grow the memory.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Iterable
+from contextlib import suppress
+from typing import Final, NamedTuple
+
+import msgspec
+
+from pullcord.core.events import CancelRequested, Record, encode_event
+from pullcord.core.panel import Panel, panel
+from pullcord.core.states import NEEDS_OWNER
+from pullcord.core.withhold import as_viewed
+from pullcord.errors import JournalClosed, PullcordError, RunNotFound
+from pullcord.journal.clock import Clock
+from pullcord.journal.journal import Journal
+from pullcord.journal.reading import Cursor, Item, Seen
+from pullcord.journal.store import LiveText
+from pullcord.journal.watch import Changed
+from pullcord.server.bounds import Bounds
+from pullcord.server.problems import Refused
+
+_log: Final = logging.getLogger("pullcord.server")
+_encode: Final = msgspec.json.Encoder().encode
+_ROWS_S: Final = 0.1  # how often a list is told what has changed
+_LOOK_S: Final = 5.0  # how often a run that needs a process is asked whether it has one
+_BATCH: Final = 200
+
+
+class Frame(NamedTuple):
+    """One event as it goes over the wire, but for its id."""
+
+    cursor: Cursor
+    is_text: bool
+    data: bytes
+
+    def is_after(self, place: Cursor) -> bool:
+        """Text is counted on its own: what was held back comes after records that followed it."""
+        return self.cursor.pos > place.pos if self.is_text else self.cursor.seq > place.seq
+
+
+def framed(item: Item, *, hide: bool) -> Frame | None:
+    """The event, as viewers see it. `hide`: its run is quarantined."""
+    cursor, what = item
+    if isinstance(what, LiveText):
+        if hide:
+            return None
+        said = {"part": what.part, "offset": what.offset, "text": what.text}
+        return Frame(cursor, True, b"event: text\ndata: " + _encode(said) + b"\n\n")
+    return Frame(cursor, False, b"event: record\ndata: " + record_json(what, hide=hide) + b"\n\n")
+
+
+def record_json(record: Record, *, hide: bool) -> bytes:
+    shown = {
+        "seq": record.seq,
+        "at_ms": record.at_ms,
+        "epoch": record.epoch,
+        "event": msgspec.Raw(encode_event(as_viewed(record.event, hide=hide))),
+    }
+    return _encode(shown)
+
+
+class Channel:
+    """What is new in one run, for as long as somebody watches it."""
+
+    def __init__(self, run_id: str, hub: "Hub", seen: Seen, start: Cursor) -> None:
+        self.run_id = run_id
+        self.readers: set[asyncio.Event] = set()
+        self.panel = b""
+        self.version = 0  # of the panel
+        self.start = start  # the ring has everything after this place
+        self.end = start
+        self._hub = hub
+        self._ring: deque[Frame] = deque()
+        self._size = 0
+        self._needs_look = seen.run.state in NEEDS_OWNER
+        self.hide = seen.run.cancel is not None and seen.run.cancel.quarantine
+        self._show(seen)
+        self._task = asyncio.create_task(self._follow(), name=f"pullcord-channel-{run_id}")
+
+    def close(self) -> None:
+        self._task.cancel()
+
+    def after(self, place: Cursor) -> list[Frame] | None:
+        """What is new since then. None: that is further back than what is kept."""
+        if place.seq < self.start.seq or place.pos < self.start.pos:
+            return None
+        return [frame for frame in self._ring if frame.is_after(place)]
+
+    async def _follow(self) -> None:
+        looking = asyncio.create_task(self._look_after())
+        try:
+            batches = self._hub.journal.batches(self.run_id, after=self.start, limit=_BATCH)
+            async for items in batches:
+                self._add(items)
+                if any(isinstance(what, Record) for _, what in items):
+                    await self._look()
+                self._wake()
+        except JournalClosed:
+            self._hub.close()
+        except PullcordError:
+            _log.exception("Run %s cannot be shown any more.", self.run_id)
+            self._hub.drop(self)
+        finally:
+            looking.cancel()
+
+    def _add(self, items: Iterable[Item]) -> None:
+        for item in items:
+            what = item[1]
+            event = what.event if isinstance(what, Record) else None
+            if isinstance(event, CancelRequested) and event.quarantine:
+                self._quarantine()
+            if frame := framed(item, hide=self.hide):
+                self._ring.append(frame)
+                self._size += len(frame.data)
+            self.end = further(self.end, item[0])
+        while self._size > self._hub.bounds.ring:
+            gone = self._ring.popleft()
+            self._size -= len(gone.data)
+            self.start = further(self.start, gone.cursor)
+
+    def _quarantine(self) -> None:
+        """Nobody who comes now may see what was said before."""
+        self.hide = True
+        if self._ring:
+            self.start = further(self.start, self._ring[-1].cursor)
+        self._ring.clear()
+        self._size = 0
+
+    async def _look_after(self) -> None:
+        """That a process has died is in no record."""
+        while True:
+            await asyncio.sleep(_LOOK_S)
+            if self._needs_look:
+                with suppress(PullcordError):
+                    await self._look()
+                self._wake()
+
+    async def _look(self) -> None:
+        [seen] = await self._hub.journal.seen(self.run_id)
+        self._needs_look = seen.run.state in NEEDS_OWNER
+        self._show(seen)
+
+    def _show(self, seen: Seen) -> None:
+        self.panel = b"event: panel\ndata: " + _encode(self._hub.panel(seen)) + b"\n\n"
+        self.version += 1
+
+    def _wake(self) -> None:
+        for reader in self.readers:
+            reader.set()
+
+
+class Rows:
+    """The runs that have changed since a reader of the list looked: the latest of each."""
+
+    def __init__(self, only: str | None) -> None:
+        self.only = only
+        self.changed = asyncio.Event()
+        self._latest: dict[str, bytes] = {}
+
+    def add(self, run_id: str, row: bytes) -> None:
+        if self.only in (None, run_id):
+            self._latest[run_id] = row
+            self.changed.set()
+
+    def take(self) -> bytes:
+        rows, self._latest = self._latest, {}
+        return b"".join(rows.values())
+
+
+class Hub:
+    """Everybody who watches something here."""
+
+    def __init__(self, journal: Journal, clock: Clock, bounds: Bounds, hold_s: float) -> None:
+        self.journal = journal
+        self.bounds = bounds
+        self.is_closed = asyncio.Event()
+        self._clock = clock
+        self._hold_s = hold_s
+        self._channels: dict[str, Channel] = {}
+        self._opening: dict[str, asyncio.Lock] = {}
+        self._lists: set[Rows] = set()
+        self._readers = 0
+        self._changed: set[str] = set()
+        self._telling: asyncio.Task[None] | None = None
+        self._stop_watching = lambda: None
+
+    def panel(self, seen: Seen) -> Panel:
+        return panel(
+            seen.run,
+            seen.used,
+            now_ms=seen.now_ms,
+            wall_ms=self._clock.wall_ms(),
+            driven=seen.driven,
+            hold_s=self._hold_s,
+        )
+
+    def close(self) -> None:
+        """Let everybody go, with a word."""
+        self.is_closed.set()
+        for channel in list(self._channels.values()):
+            channel.close()
+            for reader in channel.readers:
+                reader.set()
+        for rows in self._lists:
+            rows.changed.set()
+        if self._telling:
+            self._telling.cancel()
+        self._stop_watching()
+
+    # --- one run ---
+
+    async def watch(self, run_id: str, changed: asyncio.Event) -> Channel:
+        """Tell `changed` whenever there is something new in this run, until `leave`.
+
+        Raises:
+            Refused: too many watch already.
+            RunNotFound: there is no such run.
+        """
+        self._admit()
+        try:
+            async with self._opening.setdefault(run_id, asyncio.Lock()):
+                channel = self._channels.get(run_id) or await self._open(run_id)
+            if len(channel.readers) >= self.bounds.readers_of_a_run:
+                raise _too_many(self.bounds.readers_of_a_run, f"run {run_id}")
+        except BaseException:
+            self._readers -= 1
+            raise
+        channel.readers.add(changed)
+        return channel
+
+    def leave(self, channel: Channel, changed: asyncio.Event) -> None:
+        self._readers -= 1
+        channel.readers.discard(changed)
+        if not channel.readers:
+            self.drop(channel)
+
+    def drop(self, channel: Channel) -> None:
+        if self._channels.get(channel.run_id) is channel:
+            del self._channels[channel.run_id]
+            self._opening.pop(channel.run_id, None)
+        channel.close()
+
+    async def _open(self, run_id: str) -> Channel:
+        [seen] = await self.journal.seen(run_id)
+        items = await self.journal.stream(run_id, Cursor(seen.run.seq), limit=_BATCH)
+        start = items[-1][0] if items else Cursor(seen.run.seq)
+        channel = self._channels[run_id] = Channel(run_id, self, seen, start)
+        return channel
+
+    # --- the list of runs ---
+
+    def watch_rows(self, only: str | None) -> Rows:
+        """Collect what becomes of all runs, or of one, until `leave_rows`."""
+        self._admit()
+        rows = Rows(only)
+        self._lists.add(rows)
+        if self._telling is None:
+            loop = asyncio.get_running_loop()
+
+            def heard(runs: Changed) -> None:
+                with suppress(RuntimeError):  # the loop is closed: nobody is left to be told
+                    loop.call_soon_threadsafe(self._changed.update, runs)
+
+            self._stop_watching = self.journal.watch(heard)
+            self._telling = asyncio.create_task(self._tell_rows(), name="pullcord-rows")
+        return rows
+
+    def leave_rows(self, rows: Rows) -> None:
+        self._readers -= 1
+        self._lists.discard(rows)
+
+    async def _tell_rows(self) -> None:
+        while True:
+            await asyncio.sleep(_ROWS_S)
+            if not self._changed or not self._lists:
+                continue
+            changed, self._changed = self._changed, set()
+            for run_id in changed:
+                with suppress(RunNotFound):
+                    [seen] = await self.journal.seen(run_id)
+                    row = b"event: row\ndata: " + _encode(self.panel(seen)) + b"\n\n"
+                    for rows in self._lists:
+                        rows.add(run_id, row)
+
+    def _admit(self) -> None:
+        if self.is_closed.is_set():
+            raise Refused(503, "closing", "This server is being stopped. Try again in a moment.")
+        if self._readers >= self.bounds.readers:
+            raise _too_many(self.bounds.readers, "this server")
+        self._readers += 1
+
+
+def further(place: Cursor, other: Cursor) -> Cursor:
+    """Where whoever has seen both has got to."""
+    return Cursor(max(place.seq, other.seq), max(place.pos, other.pos))
+
+
+def _too_many(limit: int, what: str) -> Refused:
+    return Refused(
+        429,
+        "too_many_readers",
+        f"{limit:,} readers watch {what} already, which is the limit. Nothing was changed. "
+        "Try again later.",
+        headers={"Retry-After": "5"},
+    )

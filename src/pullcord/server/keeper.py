@@ -1,0 +1,214 @@
+"""Who gets in when the server stands alone: a one-time launch link, narrow links, and tokens.
+
+Every credential is 256 random bits, shown once and kept only as its SHA-256 in a file beside the
+store (mode 0600): who reads the file can let nobody in. They end by themselves and can be revoked.
+"""
+
+import fcntl
+import hashlib
+import os
+import secrets
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final, Literal, TypeAlias
+
+import msgspec
+from starlette.requests import Request
+
+from pullcord.errors import InvalidInput
+from pullcord.server.rights import Grant, Right
+
+Kind: TypeAlias = Literal["session", "link", "token"]
+SESSION_S: Final = 30 * 24 * 3600
+_LAUNCH_S: Final = 600
+_CODE_MAX: Final = 100
+
+
+class Kept(msgspec.Struct, frozen=True, kw_only=True):
+    """A credential as it is kept: everything but itself."""
+
+    id: str
+    digest: str
+    kind: Kind
+    name: str
+    right: Right
+    run: str | None = None
+    created_at_ms: int = 0
+    expires_at_ms: int = 0
+    revoked: bool = False
+    link: str = ""  # of a session: the link that it came by, and ends with
+
+    def grant(self) -> Grant:
+        how = "link" if self.link else self.kind
+        return Grant(by=self.name, right=self.right, run=self.run, how=how)
+
+
+class Keeper:
+    """The credentials of one store. Also what `app(authorize=)` asks."""
+
+    def __init__(self, path: str | os.PathLike[str], *, name: str, cookie: str) -> None:
+        """`name`: who the launch link makes one; `cookie`: what a browser's session is called."""
+        self.cookie = cookie
+        self._path = Path(path)
+        self._name = name
+        self._launches: dict[str, float] = {}  # digest → until when, by the monotonic clock
+        self._seen: tuple[int, int] = (0, 0)
+        self._kept: dict[str, Kept] = {}
+
+    # --- let somebody in ---
+
+    def __call__(self, request: Request) -> Grant | None:
+        """Who this is, by a bearer token or a session cookie."""
+        said = request.headers.getlist("authorization")
+        if said:
+            scheme, _, code = said[0].partition(" ")
+            is_one = len(said) == 1 and scheme.lower() == "bearer"
+            return self._known(code.strip(), ("token",)) if is_one else None
+        return self._known(request.cookies.get(self.cookie, ""), ("session",))
+
+    def _known(self, code: str, kinds: tuple[Kind, ...]) -> Grant | None:
+        kept = self.find(code, kinds)
+        return kept.grant() if kept else None
+
+    def find(self, code: str, kinds: tuple[Kind, ...]) -> Kept | None:
+        """The credential that this is, if it still counts. Looked up by digest: how long it takes
+        tells nothing of the others."""
+        if not code or len(code) > _CODE_MAX:
+            return None
+        self._read()
+        kept = self._kept.get(_digest(code))
+        if kept is None or kept.kind not in kinds or not self._counts(kept):
+            return None
+        return kept
+
+    def _counts(self, kept: Kept) -> bool:
+        is_over = kept.revoked or kept.expires_at_ms <= _now_ms()
+        by = next((k for k in self._kept.values() if k.id == kept.link), None)
+        return not is_over and (not kept.link or (by is not None and self._counts(by)))
+
+    # --- give and take ---
+
+    def launch(self) -> str:
+        """Make a code that opens one session with every right, once, within ten minutes."""
+        code = _code()
+        self._launches[_digest(code)] = time.monotonic() + _LAUNCH_S
+        return code
+
+    def session(self, code: str) -> str | None:
+        """Exchange a launch code or a link's for a session. None: it is none, or used up."""
+        until = self._launches.pop(_digest(code), 0.0)
+        if until > time.monotonic():
+            return self.give(kind="session", name=self._name, right="admin", lasts_s=SESSION_S)[1]
+        if (link := self.find(code, ("link",))) is None:
+            return None
+        lasts_s = (link.expires_at_ms - _now_ms()) / 1000
+        made = self.give(
+            kind="session",
+            name=f"link {link.name}",
+            right=link.right,
+            run=link.run,
+            lasts_s=lasts_s,
+            link=link.id,
+        )
+        return made[1]
+
+    def give(
+        self,
+        *,
+        kind: Kind,
+        name: str,
+        right: Right,
+        lasts_s: float,
+        run: str | None = None,
+        link: str = "",
+    ) -> tuple[Kept, str]:
+        """Make a credential. The second value is it, and is told to nobody again."""
+        code = _code()
+        now = _now_ms()
+        kept = Kept(
+            id=secrets.token_hex(4),
+            digest=_digest(code),
+            kind=kind,
+            name=name,
+            right=right,
+            run=run,
+            created_at_ms=now,
+            expires_at_ms=now + round(lasts_s * 1000),
+            link=link,
+        )
+        with self._changing():
+            self._kept[kept.digest] = kept
+        return kept, code
+
+    def revoke(self, which: str) -> Kept:
+        """Take a credential back, and every session that came by it.
+
+        Raises:
+            InvalidInput: there is none with this id.
+        """
+        with self._changing():
+            for digest, kept in self._kept.items():
+                if kept.id == which:
+                    self._kept[digest] = msgspec.structs.replace(kept, revoked=True)
+                    return self._kept[digest]
+        raise InvalidInput(f"There is no grant {which[:20]!r}. Nothing was changed.")
+
+    def end(self, code: str) -> None:
+        """End a browser's session."""
+        if kept := self.find(code, ("session",)):
+            self.revoke(kept.id)
+
+    def all(self) -> list[Kept]:
+        """Those that count, newest first."""
+        self._read()
+        return sorted(
+            (kept for kept in self._kept.values() if kept.expires_at_ms > _now_ms()),
+            key=lambda kept: -kept.created_at_ms,
+        )
+
+    # --- the file ---
+
+    def _read(self) -> None:
+        """Look at the file again if somebody has changed it."""
+        try:
+            stat = self._path.stat()
+        except FileNotFoundError:
+            self._kept, self._seen = {}, (0, 0)
+            return
+        if self._seen != (seen := (stat.st_mtime_ns, stat.st_ino)):
+            kept = msgspec.json.decode(self._path.read_bytes(), type=list[Kept])
+            self._kept, self._seen = {one.digest: one for one in kept}, seen
+
+    @contextmanager
+    def _changing(self) -> Generator[None]:
+        """Change what is kept, alone among all processes; those that are over are forgotten."""
+        with open(f"{self._path}.lock", "a", opener=_private) as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            self._read()
+            yield
+            left = [kept for kept in self._kept.values() if kept.expires_at_ms > _now_ms()]
+            draft = f"{self._path}.new"
+            with open(draft, "wb", opener=_private) as file:
+                file.write(msgspec.json.encode(left))
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(draft, self._path)
+            self._seen = (0, 0)
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
+def _code() -> str:
+    return secrets.token_urlsafe(32)
+
+
+def _digest(code: str) -> str:
+    return hashlib.sha256(code.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

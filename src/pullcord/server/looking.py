@@ -1,0 +1,193 @@
+"""Reading: who I am, what runs there are, what happened, what waits for a person."""
+
+import asyncio
+import inspect
+from typing import Any
+
+import msgspec
+from starlette.requests import Request
+
+from pullcord.core.events import Completed, Created, Stopped, TextEnded
+from pullcord.core.receipts import Receipt
+from pullcord.core.receipts import receipt as receipt_of
+from pullcord.core.states import RunState
+from pullcord.core.values import check_id
+from pullcord.core.values import load as value_of
+from pullcord.core.withhold import as_viewed
+from pullcord.server.desk import Desk
+from pullcord.server.hub import Rows, record_json
+from pullcord.server.problems import Refused
+from pullcord.server.starting import shown
+from pullcord.server.streams import Stream, cursor_of, place_of
+from pullcord.server.wall import grant_of
+from pullcord.server.wire import (
+    AgentLine,
+    Agents,
+    CardShown,
+    Grants,
+    InboxShown,
+    ItemShown,
+    Me,
+    OpenShown,
+    Runs,
+    RunShown,
+)
+
+
+async def me(desk: Desk, request: Request, _: None) -> Me:
+    grant = grant_of(request)
+    return Me(grant.by, grant.right, grant.run, grant.how)
+
+
+async def agents(desk: Desk, request: Request, _: None) -> Agents:
+    return Agents(
+        [
+            AgentLine(name, agent.wants_input, _about(agent.function))
+            for name, agent in desk.runs.agents.items()
+        ]
+    )
+
+
+def _about(agent: Any) -> str:
+    """The first line of what its author says about it."""
+    is_function = inspect.isfunction(agent) or inspect.ismethod(agent)
+    said = inspect.getdoc(agent) if is_function else getattr(agent, "description", "")
+    return said.splitlines()[0] if isinstance(said, str) and said else ""
+
+
+async def runs(desk: Desk, request: Request, _: None) -> Runs:
+    query = request.query_params
+    if (only := grant_of(request).run) is not None:
+        return Runs([desk.hub.panel(seen) for seen in await desk.runs.journal.seen(only)])
+    found = await desk.runs.journal.listed(
+        states=[_state(name) for name in query.getlist("state")] or RunState,
+        thread=_id(query.get("thread"), "thread"),
+        before=_id(query.get("before"), "run"),
+        limit=_number(query.get("limit"), "limit", default=50, most=desk.bounds.page),
+    )
+    return Runs([desk.hub.panel(seen) for seen in found])
+
+
+def _state(name: str) -> RunState:
+    if name not in set(RunState):
+        names = ", ".join(RunState)
+        raise Refused(400, "state", f"{name[:40]!r} is not a state of a run. There are {names}.")
+    return RunState(name)
+
+
+def _id(said: str | None, kind: str) -> str | None:
+    return check_id(said, kind=kind) if said else None
+
+
+def _number(said: str | None, what: str, *, default: int, most: int, least: int = 1) -> int:
+    if said is None:
+        return default
+    if not (said.isascii() and said.isdigit() and len(said) < 16 and least <= int(said) <= most):
+        raise Refused(400, what, f"{what} is a number from {least} to {most:,}.")
+    return int(said)
+
+
+async def run(desk: Desk, request: Request, _: None) -> RunShown:
+    journal = desk.runs.journal
+    [seen] = await journal.seen(request.path_params["run"])
+    hide = seen.run.cancel is not None and seen.run.cancel.quarantine
+    [first] = await journal.read(seen.run.id, limit=1)
+    last = await journal.read(seen.run.id, after_seq=seen.run.state_seq - 1, limit=1)
+    born, end = as_viewed(first.event, hide=hide), as_viewed(last[0].event, hide=hide)
+    assert isinstance(born, Created)
+    result = value_of(end.result) if isinstance(end, Completed | Stopped) else None
+    return RunShown(
+        desk.hub.panel(seen),
+        value_of(born.input),
+        result,
+        seen.run.created_at_ms,
+        seen.run.code_version,
+        seen.run.model,
+    )
+
+
+async def records(desk: Desk, request: Request, _: None) -> msgspec.Raw:
+    query, most = request.query_params, desk.bounds.records
+    after = _number(query.get("after"), "after", default=0, most=2**53, least=0)
+    limit = _number(query.get("limit"), "limit", default=most, most=most)
+    [seen] = await desk.runs.journal.seen(request.path_params["run"])
+    hide = seen.run.cancel is not None and seen.run.cancel.quarantine
+    found = await desk.runs.journal.read(seen.run.id, after_seq=after, limit=limit)
+    body = b",".join(record_json(record, hide=hide) for record in found)
+    return msgspec.Raw(b'{"records":[' + body + b"]}")
+
+
+async def receipt(desk: Desk, request: Request, _: None) -> Receipt:
+    """What it has left behind so far. (A handle's own waits until a stop is in effect.)"""
+    journal = desk.runs.journal
+    [seen] = await journal.seen(request.path_params["run"])
+    found = await journal.read(seen.run.id)
+    cut = {r.event.part: r.event.text for r in found if isinstance(r.event, TextEnded)}
+    return receipt_of(seen.run, cut)
+
+
+async def inbox(desk: Desk, request: Request, _: None) -> InboxShown:
+    found = await desk.runs.journal.waiting_for_people(grant_of(request).run)
+    now = await desk.runs.journal.now_ms()
+    cards: list[CardShown] = []
+    for card in found.cards:
+        fields = card._asdict()
+        left = fields.pop("expires_at_ms") - now
+        cards.append(CardShown(**fields, expires_in_ms=max(left, 0)))
+    return InboxShown(
+        cards,
+        [OpenShown(**one._asdict()) for one in found.questions],
+        [ItemShown(**one._asdict()) for one in found.attention],
+    )
+
+
+async def grants(desk: Desk, request: Request, _: None) -> Grants:
+    assert desk.keeper is not None
+    return Grants([shown(kept) for kept in desk.keeper.all()])
+
+
+async def events(desk: Desk, request: Request, _: None) -> Stream:
+    only = request.query_params.get("only", "")
+    if only not in ("", "panel"):
+        raise Refused(400, "only", f"only can be panel, not {only[:40]!r}.")
+    return await _stream(desk, request, request.path_params["run"], only_panel=only == "panel")
+
+
+async def all_events(desk: Desk, request: Request, _: None) -> Stream:
+    grant = grant_of(request)
+    run_id = _id(request.query_params.get("run"), "run")
+    if run_id is not None and not grant.allows("view", run_id):
+        raise Refused(403, "right", f"You may not look at run {run_id}.")
+    rows = desk.hub.watch_rows(grant.run)
+    try:
+        return await _stream(desk, request, run_id, rows=rows)
+    except BaseException:
+        desk.hub.leave_rows(rows)
+        raise
+
+
+async def _stream(
+    desk: Desk,
+    request: Request,
+    run_id: str | None,
+    *,
+    rows: Rows | None = None,
+    only_panel: bool = False,
+) -> Stream:
+    changed = rows.changed if rows else asyncio.Event()
+    still = desk.still
+    place = cursor_of("0", seq=0, run_id="")
+    channel = None
+    if run_id is not None:
+        head = await desk.runs.journal.head(run_id)
+        place = cursor_of(place_of(request), seq=head.seq, run_id=run_id)
+        channel = await desk.hub.watch(run_id, changed)
+    return Stream(
+        desk.hub,
+        channel=channel,
+        changed=changed,
+        place=place,
+        rows=rows,
+        only_panel=only_panel,
+        still=lambda: still(request),
+    )

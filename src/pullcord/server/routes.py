@@ -1,0 +1,267 @@
+"""The routes, as one table: what each needs, takes, answers and does. Named after the commands."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from starlette.requests import Request
+
+from pullcord.core.decide import Ack
+from pullcord.core.receipts import Receipt
+from pullcord.server import controls, looking, starting
+from pullcord.server.desk import Desk
+from pullcord.server.rights import Grant, Right
+from pullcord.server.wire import (
+    Agents,
+    AnswerSaid,
+    ApproveSaid,
+    AsideSaid,
+    CancelSaid,
+    ContinueSaid,
+    DenySaid,
+    ForkSaid,
+    Given,
+    Grants,
+    GrantSaid,
+    GrantShown,
+    InboxShown,
+    Me,
+    Nothing,
+    PauseSaid,
+    RaiseSaid,
+    Records,
+    RedirectSaid,
+    ResumeSaid,
+    Runs,
+    RunShown,
+    SessionSaid,
+    SettleSaid,
+    SignalSaid,
+    Started,
+    StartSaid,
+    UndoSaid,
+)
+
+Handler: TypeAlias = Callable[[Desk, Request, Any], Awaitable[Any]]
+
+
+class Query(NamedTuple):
+    name: str
+    about: str
+    kind: str = "string"
+
+
+class Route(NamedTuple):
+    """`right` empty: needs no credential. `takes`: the body. `gives`: the answer."""
+
+    method: str
+    path: str
+    right: Right | None
+    about: str
+    handler: Handler
+    takes: type[Any] | None = None
+    gives: type[Any] | None = None
+    status: int = 200
+    query: tuple[Query, ...] = ()
+    streams: bool = False
+    standing: bool = False  # only where the server keeps its own credentials
+    narrows: bool = False  # it shows those who may see one run only that one
+    starts: bool = False  # it makes a new run: nothing for those who were given one
+
+    def is_for(self, grant: Grant, run: str | None) -> bool:
+        """Whether this grant is enough for it."""
+        if self.right is None:
+            return True
+        about = grant.run if self.narrows else None if self.starts else run
+        return grant.allows(self.right, about)
+
+
+def _control(verb: str, right: Right, about: str, takes: type) -> Route:
+    return Route("POST", f"/runs/{{run}}/{verb}", right, about, controls.handlers[verb], takes, Ack)
+
+
+_AFTER: Final = Query("after", "the id of the last event that was seen; 0: from the beginning")
+
+ROUTES: Final = (
+    Route(
+        "GET",
+        "/me",
+        "view",
+        "Who I am here, and what I may do.",
+        looking.me,
+        gives=Me,
+        narrows=True,
+    ),
+    Route(
+        "GET", "/agents", "view", "The agents that can be started.", looking.agents, gives=Agents
+    ),
+    Route(
+        "GET",
+        "/runs",
+        "view",
+        "The newest runs.",
+        looking.runs,
+        gives=Runs,
+        narrows=True,
+        query=(
+            Query("state", "only those in this state; may be given again"),
+            Query("thread", "only those of this conversation"),
+            Query("before", "the id of the last run of the page before"),
+            Query("limit", "how many", "integer"),
+        ),
+    ),
+    Route(
+        "POST",
+        "/runs",
+        "control",
+        "Start a run.",
+        starting.start,
+        StartSaid,
+        Started,
+        201,
+        starts=True,
+    ),
+    Route("GET", "/runs/{run}", "view", "A run as it is now.", looking.run, gives=RunShown),
+    Route(
+        "GET",
+        "/runs/{run}/records",
+        "view",
+        "Its journal.",
+        looking.records,
+        gives=Records,
+        query=(
+            Query("after", "the number of the last record that was seen", "integer"),
+            Query("limit", "how many", "integer"),
+        ),
+    ),
+    Route(
+        "GET",
+        "/runs/{run}/receipt",
+        "view",
+        "What it has left behind, or has so far.",
+        looking.receipt,
+        gives=Receipt,
+    ),
+    Route(
+        "GET",
+        "/runs/{run}/events",
+        "view",
+        "What happens in it, as it happens (text/event-stream).",
+        looking.events,
+        query=(_AFTER, Query("only", "panel: nothing but how the run is")),
+        streams=True,
+    ),
+    Route(
+        "GET",
+        "/events",
+        "view",
+        "What becomes of all runs, and everything that happens in one.",
+        looking.all_events,
+        query=(_AFTER, Query("run", "the run of which everything is told")),
+        narrows=True,
+        streams=True,
+    ),
+    Route(
+        "GET",
+        "/inbox",
+        "view",
+        "What waits for a person.",
+        looking.inbox,
+        gives=InboxShown,
+        narrows=True,
+    ),
+    _control("pause", "control", "I am coming back: nothing new starts.", PauseSaid),
+    _control("resume", "control", "Go on from where it stopped.", ResumeSaid),
+    _control("redirect", "control", "New information: it rewrites what comes next.", RedirectSaid),
+    _control("cancel", "control", "Stop, keep what you have. Nothing starts after it.", CancelSaid),
+    _control("answer", "control", "Answer an open question.", AnswerSaid),
+    _control("settle", "control", "An attention item is dealt with.", SettleSaid),
+    _control("undo", "control", "Undo what an ended run has left behind.", UndoSaid),
+    _control("signal", "control", "What one of its limits waits for has happened.", SignalSaid),
+    _control("approve", "approve", "Allow exactly this call.", ApproveSaid),
+    _control("deny", "approve", "Do not allow a call.", DenySaid),
+    _control("raise", "approve", "It may use more.", RaiseSaid),
+    Route(
+        "POST",
+        "/runs/{run}/fork",
+        "control",
+        "A new run that goes on from what this one has done.",
+        starting.fork,
+        ForkSaid,
+        Started,
+        201,
+        starts=True,
+    ),
+    Route(
+        "POST",
+        "/runs/{run}/continue",
+        "control",
+        "The next run on the same thread.",
+        starting.go_on,
+        ContinueSaid,
+        Started,
+        201,
+        starts=True,
+    ),
+    Route(
+        "POST",
+        "/runs/{run}/aside",
+        "control",
+        "Ask about a run without disturbing it.",
+        starting.aside,
+        AsideSaid,
+        Started,
+        201,
+        starts=True,
+    ),
+    Route(
+        "POST",
+        "/session",
+        None,
+        "Exchange a launch code, or that of a link, for a browser's session.",
+        starting.session,
+        SessionSaid,
+        status=204,
+        standing=True,
+    ),
+    Route(
+        "POST",
+        "/session/end",
+        "view",
+        "End this browser's session.",
+        starting.end_session,
+        Nothing,
+        status=204,
+        narrows=True,
+        standing=True,
+    ),
+    Route(
+        "GET",
+        "/grants",
+        "admin",
+        "The credentials that count.",
+        looking.grants,
+        gives=Grants,
+        standing=True,
+    ),
+    Route(
+        "POST",
+        "/grants",
+        "admin",
+        "Make a link for one run, or a token for a program.",
+        starting.give,
+        GrantSaid,
+        Given,
+        201,
+        standing=True,
+    ),
+    Route(
+        "POST",
+        "/grants/{grant}/revoke",
+        "admin",
+        "Take a credential back.",
+        starting.revoke,
+        Nothing,
+        GrantShown,
+        standing=True,
+    ),
+)

@@ -1,0 +1,173 @@
+"""Runs begin, and people are let in."""
+
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlencode
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from pullcord.core.conditions import Condition
+from pullcord.core.events import Created
+from pullcord.core.limits import caps_as_condition, parsed
+from pullcord.core.values import load as value_of
+from pullcord.errors import AgentUnknown
+from pullcord.server.controls import signed
+from pullcord.server.desk import Desk
+from pullcord.server.keeper import SESSION_S, Keeper
+from pullcord.server.problems import Refused
+from pullcord.server.rights import RIGHTS
+from pullcord.server.wall import grant_of
+from pullcord.server.wire import (
+    AsideSaid,
+    ContinueSaid,
+    ForkSaid,
+    Given,
+    GrantSaid,
+    GrantShown,
+    Nothing,
+    SessionSaid,
+    Started,
+    StartSaid,
+)
+
+
+async def start(desk: Desk, request: Request, said: StartSaid) -> Started:
+    made = await desk.runs.start(
+        said.agent,
+        said.input,
+        thread=said.thread,
+        if_busy=said.if_busy,
+        model=said.model,
+        by=signed(request)["by"],
+        limits=_limits(said.limits),
+        on_exhausted=said.on_exhausted,
+    )
+    return Started(made.id)
+
+
+async def fork(desk: Desk, request: Request, said: ForkSaid) -> Started:
+    run_id = request.path_params["run"]
+    await _birth(desk, run_id)
+    made = await desk.runs.fork(
+        run_id,
+        by=signed(request)["by"],
+        at=said.at,
+        instruction=said.instruction,
+        limits=_limits(said.limits),
+        on_exhausted=said.on_exhausted,
+    )
+    return Started(made.id)
+
+
+async def go_on(desk: Desk, request: Request, said: ContinueSaid) -> Started:
+    born = await _birth(desk, request.path_params["run"])
+    given = value_of(born.input) if said.input is None else said.input
+    made = await desk.runs.start(
+        born.agent,
+        given,
+        thread=born.thread,
+        model=born.model,
+        by=signed(request)["by"],
+    )
+    return Started(made.id)
+
+
+async def aside(desk: Desk, request: Request, said: AsideSaid) -> Started:
+    run_id = request.path_params["run"]
+    await _birth(desk, run_id)
+    made = await desk.runs.fork(run_id, by=signed(request)["by"], aside=said.question)
+    return Started(made.id)
+
+
+def _limits(caps: Mapping[str, float]) -> Condition | None:
+    """Caps by name, any of which ends a run.
+
+    Raises:
+        InvalidInput: there is no such cap.
+    """
+    return caps_as_condition(parsed([f"{name}={value}" for name, value in caps.items()]))
+
+
+async def _birth(desk: Desk, run_id: str) -> Created:
+    """How the run began, if its agent is known here.
+
+    Raises:
+        AgentUnknown: nobody here could go on with it.
+    """
+    [first] = await desk.runs.journal.read(run_id, limit=1)
+    assert isinstance(first.event, Created)
+    if first.event.agent not in desk.runs.agents:
+        raise AgentUnknown(first.event.agent, known=desk.runs.agents)
+    return first.event
+
+
+# --- credentials ----------------------------------------------------------------------------------
+
+
+async def session(desk: Desk, request: Request, said: SessionSaid) -> Response:
+    keeper = _keeper(desk)
+    code = keeper.session(said.code)
+    if code is None:
+        raise Refused(
+            401,
+            "used_up",
+            "This link does not open anything: it was used before, has expired or was revoked. "
+            "Ask for another one, or start `pullcord serve` again: it prints a new one.",
+        )
+    answer = Response(status_code=204)
+    answer.set_cookie(
+        keeper.cookie,
+        code,
+        max_age=SESSION_S,
+        path=request.scope.get("root_path", "") + "/",
+        httponly=True,
+        samesite="strict",
+        secure=request.url.scheme == "https",
+    )
+    return answer
+
+
+async def end_session(desk: Desk, request: Request, said: Nothing) -> Response:
+    keeper = _keeper(desk)
+    keeper.end(request.cookies.get(keeper.cookie, ""))
+    answer = Response(status_code=204)
+    answer.delete_cookie(keeper.cookie, path=request.scope.get("root_path", "") + "/")
+    return answer
+
+
+async def give(desk: Desk, request: Request, said: GrantSaid) -> Given:
+    if said.kind == "link" and (said.run is None or said.right not in RIGHTS[:2]):
+        raise Refused(
+            422,
+            "too_wide",
+            "A link is for one run, to watch it or to stop it: whoever has it can use it. "
+            "Nothing was changed. Give wider rights as a token.",
+        )
+    if said.run is not None:
+        await desk.runs.get(said.run)
+    kept, code = _keeper(desk).give(
+        kind=said.kind,
+        name=said.name or f"{said.kind} by {grant_of(request).by}",
+        right=said.right,
+        run=said.run,
+        lasts_s=said.expires_in_s,
+    )
+    base = str(request.base_url)
+    url = f"{base}#{urlencode({'share': code})}" if said.kind == "link" else ""
+    return Given(kept.id, code, url)
+
+
+async def revoke(desk: Desk, request: Request, said: Nothing) -> GrantShown:
+    return shown(_keeper(desk).revoke(request.path_params["grant"]))
+
+
+def shown(kept: Any) -> GrantShown:
+    fields = {name: getattr(kept, name) for name in GrantShown.__struct_fields__}
+    return msgspec.convert(fields, GrantShown)
+
+
+def _keeper(desk: Desk) -> Keeper:
+    assert desk.keeper is not None  # these routes are there only with one
+    return desk.keeper

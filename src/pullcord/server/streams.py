@@ -1,0 +1,201 @@
+"""Events as they happen, over one connection that any reader may drop and take up again.
+
+An event's id is its place in the journal. Whoever comes back with the last one it has seen is
+given what came after it: nothing is missing, nothing comes twice.
+"""
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing
+from typing import Final
+
+import msgspec
+from starlette.requests import Request
+from starlette.types import Receive, Scope, Send
+
+from pullcord.core.events import Record
+from pullcord.errors import JournalClosed
+from pullcord.journal.reading import Cursor
+from pullcord.server.bounds import Bounds
+from pullcord.server.hub import Channel, Frame, Hub, Rows, framed, further
+from pullcord.server.problems import Refused
+
+_BATCH: Final = 200
+_ASK_S: Final = 2.0
+_BYE: Final = b'event: bye\ndata: {"why":"shutdown"}\n\n'
+_BEAT: Final = b":\n\n"
+_HEADERS: Final = [
+    (b"content-type", b"text/event-stream; charset=utf-8"),
+    (b"cache-control", b"no-store"),
+    (b"x-accel-buffering", b"no"),
+]
+
+
+def place_of(request: Request) -> str:
+    """Where the reader says that it is: the last id it has seen."""
+    return request.query_params.get("after") or request.headers.get("last-event-id") or "0"
+
+
+def cursor_of(said: str, *, seq: int, run_id: str) -> Cursor:
+    """The place with this id.
+
+    Raises:
+        Refused: there is no such place in a run whose last record is `seq`.
+    """
+    if said == "now":
+        return Cursor(seq)
+    number, _, position = said.partition(".")
+    parts = (number, position or "0")
+    if not all(part.isascii() and part.isdigit() and len(part) < 16 for part in parts):
+        raise Refused(
+            400, "place", f"{said[:40]!r} is not a place in a run: it looks like 12 or 12.3."
+        )
+    if int(number) > seq:
+        raise Refused(
+            400,
+            "place",
+            f"Run {run_id} has no record {number}: it ends at {seq}. An id belongs to the run "
+            "that it was seen in.",
+        )
+    return Cursor(int(number), int(parts[1]))
+
+
+class Stream:
+    """The answer to whoever wants to be told what happens: an ASGI app for one request."""
+
+    def __init__(
+        self,
+        hub: Hub,
+        *,
+        channel: Channel | None,
+        changed: asyncio.Event,
+        place: Cursor,
+        rows: Rows | None = None,
+        only_panel: bool = False,
+        still: Callable[[], Awaitable[bool]],
+    ) -> None:
+        self._hub = hub
+        self._bounds: Bounds = hub.bounds
+        self._channel = channel
+        self._changed = changed
+        self._place = place
+        self._rows = rows
+        self._only_panel = only_panel
+        self._still = still
+        self._asked_at = 0.0
+        self._version = 0
+        self._was_in_ring = False
+        self._is_whole = False
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        gone = asyncio.create_task(_disconnect(receive))
+        writing = asyncio.create_task(self._write(send))
+        try:
+            await asyncio.wait({gone, writing}, return_when=asyncio.FIRST_COMPLETED)
+            if writing.done() and not self._is_whole and (cut := scope.get("state", {}).get("cut")):
+                cut()
+        finally:
+            for task in (gone, writing):
+                task.cancel()
+            await asyncio.wait({gone, writing})
+            if self._channel:
+                self._hub.leave(self._channel, self._changed)
+            if self._rows:
+                self._hub.leave_rows(self._rows)
+
+    async def _write(self, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
+        async with aclosing(self._pieces()) as pieces:
+            async for piece in pieces:
+                try:
+                    async with asyncio.timeout(self._bounds.stall_s):
+                        await send({"type": "http.response.body", "body": piece, "more_body": True})
+                except TimeoutError:
+                    return  # it takes nothing
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+        self._is_whole = True
+
+    async def _pieces(self) -> AsyncGenerator[bytes]:
+        yield b"retry: 500\n\n"
+        while not self._hub.is_closed.is_set():
+            self._changed.clear()
+            if not await self._may_go_on():
+                yield b'event: bye\ndata: {"why":"revoked"}\n\n'
+                return
+            is_new = False
+            try:
+                async with aclosing(self._news()) as news:
+                    async for piece in news:
+                        is_new = True
+                        yield piece
+            except JournalClosed:
+                break
+            if not is_new and not await self._something():
+                yield _BEAT
+        yield _BYE
+
+    async def _may_go_on(self) -> bool:
+        """Whether who reads may still do so. Asked now and then: a right may be taken back."""
+        now = time.monotonic()
+        if now - self._asked_at < _ASK_S:
+            return True
+        self._asked_at = now
+        return await self._still()
+
+    async def _something(self) -> bool:
+        """Wait for something new. False: it is time to say that the stream lives."""
+        try:
+            async with asyncio.timeout(self._bounds.beat_s):
+                await self._changed.wait()
+        except TimeoutError:
+            return False
+        return True
+
+    async def _news(self) -> AsyncGenerator[bytes]:
+        channel = self._channel
+        if channel:
+            if not self._only_panel:
+                async with aclosing(self._frames(channel)) as pieces:
+                    async for piece in pieces:
+                        yield piece
+            if channel.version != self._version:
+                self._version = channel.version
+                yield channel.panel
+        if self._rows and (rows := self._rows.take()):
+            yield rows
+
+    async def _frames(self, channel: Channel) -> AsyncGenerator[bytes]:
+        while (frames := channel.after(self._place)) is None:
+            if self._was_in_ring:
+                yield b"event: lagged\ndata: " + _encode({"from": str(self._place)}) + b"\n\n"
+                self._was_in_ring = False
+            end = channel.end
+            items = await self._hub.journal.stream(channel.run_id, self._place, limit=_BATCH)
+            kept = [framed(item, hide=channel.hide) for item in items]
+            for piece in self._joined([frame for frame in kept if frame]):
+                yield piece
+            if sum(isinstance(what, Record) for _, what in items) < _BATCH:
+                self._place = further(self._place, end)  # all that was there: so much is in it
+        self._was_in_ring = True
+        for piece in self._joined(frames):
+            yield piece
+
+    def _joined(self, frames: list[Frame]) -> list[bytes]:
+        """With their ids, in pieces of a bounded size."""
+        pieces, piece = list[bytes](), bytearray()
+        for frame in frames:
+            self._place = further(self._place, frame.cursor)
+            piece += b"id: %s\n" % str(self._place).encode() + frame.data
+            if len(piece) >= self._bounds.chunk:
+                pieces.append(bytes(piece))
+                piece = bytearray()
+        return [*pieces, bytes(piece)] if piece else pieces
+
+
+_encode: Final = msgspec.json.Encoder().encode
+
+
+async def _disconnect(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass

@@ -1,0 +1,247 @@
+"""What is sent to the server and what it answers, as types. OpenAPI is made of them."""
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+from pullcord.core.commands import KEY_MAX_CHARS
+from pullcord.core.limits import Then
+from pullcord.core.panel import Panel
+from pullcord.core.states import RunState
+from pullcord.server.keeper import Kind
+from pullcord.server.rights import How, Right
+
+Id = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$")]
+Seq = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
+Text = Annotated[str, msgspec.Meta(min_length=1)]
+Key = Annotated[str, msgspec.Meta(min_length=1, max_length=KEY_MAX_CHARS)]
+Caps = dict[str, Annotated[float, msgspec.Meta(ge=0)]]
+Seconds = Annotated[float, msgspec.Meta(gt=0, le=366 * 24 * 3600)]
+
+
+class _Sent(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    pass
+
+
+class Said(_Sent, frozen=True, kw_only=True):
+    """What every control may say: why, a key that makes it safe to send again, and the last
+    record that whoever asks had seen."""
+
+    reason: str = ""
+    key: Key | None = None
+    seen_seq: Seq | None = None
+
+
+class PauseSaid(Said, frozen=True, kw_only=True):
+    now: bool = False
+
+
+class ResumeSaid(Said, frozen=True, kw_only=True):
+    instruction: Text | None = None
+
+
+class RedirectSaid(Said, frozen=True, kw_only=True):
+    instruction: Text
+
+
+class CancelSaid(Said, frozen=True, kw_only=True):
+    now: bool = False
+    undo: bool = True
+    back_to: str = ""
+    keep_partial: bool = True
+    quarantine: bool = False
+
+
+class AnswerSaid(Said, frozen=True, kw_only=True):
+    question: Id
+    value: Any = None
+
+
+class ApproveSaid(Said, frozen=True, kw_only=True):
+    """`call`: the digest of the call that was shown. With `args` it is not allowed as it is: the
+    call with these arguments is asked about anew."""
+
+    question: Id
+    call: Text
+    args: dict[str, Any] | None = None
+
+
+class DenySaid(Said, frozen=True, kw_only=True):
+    question: Id
+
+
+class SettleSaid(Said, frozen=True, kw_only=True):
+    item: Id
+
+
+class UndoSaid(Said, frozen=True, kw_only=True):
+    step: str = ""
+    back_to: str = ""
+
+
+class RaiseSaid(Said, frozen=True, kw_only=True):
+    caps: Caps
+
+
+class SignalSaid(Said, frozen=True, kw_only=True):
+    name: Text
+
+
+class Nothing(_Sent, frozen=True, kw_only=True):
+    pass
+
+
+class StartSaid(_Sent, frozen=True, kw_only=True):
+    agent: Text
+    input: Any = None
+    thread: Id | None = None
+    if_busy: Literal["refuse", "queue", "redirect"] = "refuse"
+    model: str = ""
+    limits: Caps = {}
+    on_exhausted: Then | None = None
+
+
+class ForkSaid(_Sent, frozen=True, kw_only=True):
+    at: Annotated[int, msgspec.Meta(ge=1, le=2**53)] | None = None
+    instruction: Text | None = None
+    limits: Caps = {}
+    on_exhausted: Then | None = None
+
+
+class ContinueSaid(_Sent, frozen=True, kw_only=True):
+    input: Any = None
+
+
+class AsideSaid(_Sent, frozen=True, kw_only=True):
+    question: Text
+
+
+class SessionSaid(_Sent, frozen=True, kw_only=True):
+    code: Annotated[str, msgspec.Meta(min_length=1, max_length=100)]
+
+
+class GrantSaid(_Sent, frozen=True, kw_only=True):
+    kind: Literal["link", "token"]
+    right: Right
+    expires_in_s: Seconds
+    run: Id | None = None
+    name: Annotated[str, msgspec.Meta(max_length=60)] = ""
+
+
+# --- answers --------------------------------------------------------------------------------------
+
+
+class Me(msgspec.Struct, frozen=True):
+    by: str
+    right: Right
+    run: str | None
+    how: How
+
+
+class AgentLine(msgspec.Struct, frozen=True):
+    name: str
+    wants_input: bool
+    about: str
+
+
+class Agents(msgspec.Struct, frozen=True):
+    agents: list[AgentLine]
+
+
+class Runs(msgspec.Struct, frozen=True):
+    runs: list[Panel]
+
+
+class RunShown(msgspec.Struct, frozen=True):
+    panel: Panel
+    input: Any
+    result: Any
+    created_at_ms: int
+    code_version: str
+    model: str
+
+
+class RecordShown(msgspec.Struct, frozen=True):
+    seq: int
+    at_ms: int
+    epoch: int
+    event: dict[str, Any]
+
+
+class Records(msgspec.Struct, frozen=True):
+    records: list[RecordShown]
+
+
+class CardShown(msgspec.Struct, frozen=True, kw_only=True):
+    run: str
+    agent: str
+    question: str
+    tool: str
+    args: Any
+    effect: str
+    can_be_undone: bool
+    text: str
+    call: str
+    expires_in_ms: int
+
+
+class OpenShown(msgspec.Struct, frozen=True, kw_only=True):
+    run: str
+    agent: str
+    question: str
+    kind: str
+    text: str
+    details: Any
+    step: str
+
+
+class ItemShown(msgspec.Struct, frozen=True, kw_only=True):
+    run: str
+    agent: str
+    state: RunState
+    item: str
+    text: str
+
+
+class InboxShown(msgspec.Struct, frozen=True):
+    cards: list[CardShown]
+    questions: list[OpenShown]
+    attention: list[ItemShown]
+
+
+class Started(msgspec.Struct, frozen=True):
+    run: str
+
+
+class GrantShown(msgspec.Struct, frozen=True, kw_only=True):
+    id: str
+    name: str
+    kind: Kind
+    right: Right
+    run: str | None
+    created_at_ms: int
+    expires_at_ms: int
+    revoked: bool
+
+
+class Grants(msgspec.Struct, frozen=True):
+    grants: list[GrantShown]
+
+
+class Given(msgspec.Struct, frozen=True):
+    """A new credential. `code` is told once, here."""
+
+    id: str
+    code: str
+    url: str
+
+
+class Problem(msgspec.Struct, frozen=True):
+    """What went wrong, what is true now and what to do, in the library's own words."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    code: str
+    ack: Any = None
