@@ -242,6 +242,13 @@ def parse(argv: list[str]) -> argparse.Namespace:
 
 
 def _describe(parser: argparse.ArgumentParser, name: str) -> None:
+    _add_subject(parser, name)
+    _add_words(parser, name)
+    _add_manner(parser, name)
+
+
+def _add_subject(parser: argparse.ArgumentParser, name: str) -> None:
+    """What it is about."""
     add = parser.add_argument
     if name == "run":
         add("target", metavar="FILE.py:NAME")
@@ -264,6 +271,11 @@ def _describe(parser: argparse.ArgumentParser, name: str) -> None:
         add("--days", type=float, default=30.0, help="how long it counts")
     elif name not in ("doctor", "tour"):
         add("run", metavar="RUN")
+
+
+def _add_words(parser: argparse.ArgumentParser, name: str) -> None:
+    """What is said in it."""
+    add = parser.add_argument
     if name == "show":
         add("--records", action="store_true", help="also the journal")
     if name == "watch":
@@ -294,6 +306,11 @@ def _describe(parser: argparse.ArgumentParser, name: str) -> None:
         add("question", metavar="QUESTION")
     if name == "continue":
         add("input", metavar="INPUT", nargs="?")
+
+
+def _add_manner(parser: argparse.ArgumentParser, name: str) -> None:
+    """How it is done, by whom and why."""
+    add = parser.add_argument
     if name in ("resume", "fork", "aside", "continue", "undo"):
         add("--detach", action="store_true", help="only record it, drive nothing here")
     if name in ("pause", "cancel"):

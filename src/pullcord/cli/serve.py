@@ -1,6 +1,7 @@
 """serve, demo: the page and the HTTP API of a store, and agents driven beside them."""
 
 import asyncio
+import json
 import logging
 import os
 import signal
@@ -89,9 +90,12 @@ def _listen(asked: Any) -> Any:
 
 
 def _say(asked: Any, url: str, agents: Mapping[str, Agent], path: str) -> None:
+    if getattr(asked, "json", False):
+        return print(json.dumps({"url": url, "agents": list(agents), "store": path}), flush=True)
     known = ", ".join(agents) or "none: it looks and controls, and drives nothing"
     print(f"Pullcord serves {path}\n  agents  {known}\n  open    {url}", flush=True)
     print("The link works once. Ctrl-C stops the server and gives every run back.", flush=True)
     has_screen = bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
     if asked.open and has_screen:
         webbrowser.open(url)
+    return None

@@ -7,9 +7,22 @@ from starlette.requests import Request
 
 from pullcord.core.decide import Ack
 from pullcord.core.receipts import Receipt
-from pullcord.server import controls, looking, starting
+from pullcord.server.controls import handlers
 from pullcord.server.desk import Desk
+from pullcord.server.looking import (
+    agents,
+    all_events,
+    events,
+    grants,
+    inbox,
+    me,
+    receipt,
+    records,
+    run,
+    runs,
+)
 from pullcord.server.rights import Grant, Right
+from pullcord.server.starting import aside, end_session, fork, give, go_on, revoke, session, start
 from pullcord.server.wire import (
     Agents,
     AnswerSaid,
@@ -76,7 +89,7 @@ class Route(NamedTuple):
 
 
 def _control(verb: str, right: Right, about: str, takes: type) -> Route:
-    return Route("POST", f"/runs/{{run}}/{verb}", right, about, controls.handlers[verb], takes, Ack)
+    return Route("POST", f"/runs/{{run}}/{verb}", right, about, handlers[verb], takes, Ack)
 
 
 _AFTER: Final = Query("after", "the id of the last event that was seen; 0: from the beginning")
@@ -87,19 +100,17 @@ ROUTES: Final = (
         "/me",
         "view",
         "Who I am here, and what I may do.",
-        looking.me,
+        me,
         gives=Me,
         narrows=True,
     ),
-    Route(
-        "GET", "/agents", "view", "The agents that can be started.", looking.agents, gives=Agents
-    ),
+    Route("GET", "/agents", "view", "The agents that can be started.", agents, gives=Agents),
     Route(
         "GET",
         "/runs",
         "view",
         "The newest runs.",
-        looking.runs,
+        runs,
         gives=Runs,
         narrows=True,
         query=(
@@ -114,19 +125,19 @@ ROUTES: Final = (
         "/runs",
         "control",
         "Start a run.",
-        starting.start,
+        start,
         StartSaid,
         Started,
         201,
         starts=True,
     ),
-    Route("GET", "/runs/{run}", "view", "A run as it is now.", looking.run, gives=RunShown),
+    Route("GET", "/runs/{run}", "view", "A run as it is now.", run, gives=RunShown),
     Route(
         "GET",
         "/runs/{run}/records",
         "view",
         "Its journal.",
-        looking.records,
+        records,
         gives=Records,
         query=(
             Query("after", "the number of the last record that was seen", "integer"),
@@ -138,7 +149,7 @@ ROUTES: Final = (
         "/runs/{run}/receipt",
         "view",
         "What it has left behind, or has so far.",
-        looking.receipt,
+        receipt,
         gives=Receipt,
     ),
     Route(
@@ -146,7 +157,7 @@ ROUTES: Final = (
         "/runs/{run}/events",
         "view",
         "What happens in it, as it happens (text/event-stream).",
-        looking.events,
+        events,
         query=(_AFTER, Query("only", "panel: nothing but how the run is")),
         streams=True,
     ),
@@ -155,7 +166,7 @@ ROUTES: Final = (
         "/events",
         "view",
         "What becomes of all runs, and everything that happens in one.",
-        looking.all_events,
+        all_events,
         query=(_AFTER, Query("run", "the run of which everything is told")),
         narrows=True,
         streams=True,
@@ -165,7 +176,7 @@ ROUTES: Final = (
         "/inbox",
         "view",
         "What waits for a person.",
-        looking.inbox,
+        inbox,
         gives=InboxShown,
         narrows=True,
     ),
@@ -185,7 +196,7 @@ ROUTES: Final = (
         "/runs/{run}/fork",
         "control",
         "A new run that goes on from what this one has done.",
-        starting.fork,
+        fork,
         ForkSaid,
         Started,
         201,
@@ -196,7 +207,7 @@ ROUTES: Final = (
         "/runs/{run}/continue",
         "control",
         "The next run on the same thread.",
-        starting.go_on,
+        go_on,
         ContinueSaid,
         Started,
         201,
@@ -207,7 +218,7 @@ ROUTES: Final = (
         "/runs/{run}/aside",
         "control",
         "Ask about a run without disturbing it.",
-        starting.aside,
+        aside,
         AsideSaid,
         Started,
         201,
@@ -218,7 +229,7 @@ ROUTES: Final = (
         "/session",
         None,
         "Exchange a launch code, or that of a link, for a browser's session.",
-        starting.session,
+        session,
         SessionSaid,
         status=204,
         standing=True,
@@ -228,7 +239,7 @@ ROUTES: Final = (
         "/session/end",
         "view",
         "End this browser's session.",
-        starting.end_session,
+        end_session,
         Nothing,
         status=204,
         narrows=True,
@@ -239,7 +250,7 @@ ROUTES: Final = (
         "/grants",
         "admin",
         "The credentials that count.",
-        looking.grants,
+        grants,
         gives=Grants,
         standing=True,
     ),
@@ -248,7 +259,7 @@ ROUTES: Final = (
         "/grants",
         "admin",
         "Make a link for one run, or a token for a program.",
-        starting.give,
+        give,
         GrantSaid,
         Given,
         201,
@@ -259,7 +270,7 @@ ROUTES: Final = (
         "/grants/{grant}/revoke",
         "admin",
         "Take a credential back.",
-        starting.revoke,
+        revoke,
         Nothing,
         GrantShown,
         standing=True,

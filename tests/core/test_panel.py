@@ -1,0 +1,218 @@
+"""What a surface shows is what the core would do: no button lies about itself."""
+
+import msgspec
+import pytest
+from hypothesis import given
+
+from pullcord.core.commands import Cancel, Command, Pause, Redirect, Resume, Undo
+from pullcord.core.conditions import MaxSteps, Spent, Used
+from pullcord.core.decide import decide
+from pullcord.core.events import (
+    CancelRequested,
+    Claimed,
+    Completed,
+    Created,
+    Event,
+    Failed,
+    Hurried,
+    ItemRewritten,
+    ItemStarted,
+    Paused,
+    PauseRequested,
+    PlanItem,
+    Planned,
+    QuestionAsked,
+    Record,
+    Redirected,
+    StepFinished,
+    StepInterrupted,
+    StepStarted,
+)
+from pullcord.core.fold import replay
+from pullcord.core.limits import Limits
+from pullcord.core.panel import Button, Panel, panel
+from pullcord.core.run import Run
+from pullcord.core.states import TABLE, TERMINAL, RunState
+from tests.core.histories import histories
+from tests.core.test_decide import after
+
+ASKS: dict[str, Command] = {
+    "pause": Pause(by="ana"),
+    "resume": Resume(by="ana"),
+    "redirect": Redirect(by="ana", instruction="EU only"),
+    "cancel": Cancel(by="ana"),
+    "undo": Undo(by="ana"),
+}
+
+
+def shown(run: Run, *, used: Used | None = None, driven: bool = True) -> Panel:
+    seen = used or run.used_at(run.steady_ms)
+    return panel(run, seen, now_ms=run.steady_ms, wall_ms=run.at_ms + 3000, driven=driven)
+
+
+def button(on: Panel, verb: str) -> Button:
+    [found] = [one for one in on.buttons if one.verb == verb]
+    return found
+
+
+@given(histories())
+def test_a_button_that_is_on_does_what_it_says(records: list[Record]) -> None:
+    run = replay("r1", records)
+    on = shown(run)
+    assert on.label == TABLE[run.state].label
+    for one in on.buttons:
+        if (asked := ASKS.get(one.verb)) is not None:
+            pressed = msgspec.structs.replace(asked, **one.body)
+            works = decide(run, pressed).verdict == "applied"
+            assert works or one.off, f"{one.label} in {run.state}"
+
+
+@given(histories())
+def test_every_living_run_has_its_three_thoughts_and_no_ended_one_has_any(
+    records: list[Record],
+) -> None:
+    run = replay("r1", records)
+    verbs = [one.verb for one in shown(run).buttons]
+    if run.state in TERMINAL:
+        assert not {"pause", "resume", "redirect", "cancel"} & set(verbs)
+    elif run.state is RunState.CANCELLING:
+        assert verbs[-1] == "cancel"
+    else:
+        assert ("pause" in verbs) != ("resume" in verbs)
+        assert verbs[-2:] == ["redirect", "cancel"]
+
+
+@given(histories())
+def test_it_can_be_sent_to_a_browser(records: list[Record]) -> None:
+    on = shown(replay("r1", records))
+    assert msgspec.json.decode(msgspec.json.encode(on), type=Panel) == on
+
+
+def test_every_state_has_a_sign_of_its_own() -> None:
+    assert len({row.sign for row in TABLE.values()}) == len(RunState)
+
+
+PLAN = Planned(
+    plan="p", items=(PlanItem("a", "Fetch"), PlanItem("b", "Score"), PlanItem("c", "Memo"))
+)
+
+
+def running(*events: Event) -> Run:
+    return after(Claimed(owner="o", epoch=1), *events)
+
+
+def test_it_says_what_it_does_by_the_plan() -> None:
+    on = shown(running(PLAN, ItemStarted(plan="p", item="a", text="Fetch")))
+    assert on.doing == "Fetch"
+    assert on.items is not None
+    assert (on.items.at, on.items.of) == (1, 3)
+    assert on.next is not None
+    assert (on.next.before, on.next.after) == ("Score", "Score")
+    assert button(on, "redirect").says == "rewrites the next step"
+
+
+def test_a_rewritten_item_is_a_diff_and_resume_says_that_it_is_new() -> None:
+    run = running(
+        PLAN,
+        ItemStarted(plan="p", item="a", text="Fetch"),
+        PauseRequested(by="ana", reason="check"),
+        Paused(),
+        Redirected(by="ana", instruction="EU only"),
+        ItemRewritten(plan="p", item="b", before="Score", after="EU only"),
+    )
+    on = shown(run)
+    assert on.next is not None
+    assert (on.next.before, on.next.after) == ("Score", "EU only")
+    assert button(on, "resume").says == "goes on with the new instruction"
+    assert (on.by, on.reason) == ("ana", "check")
+
+
+def test_cancel_names_what_it_undoes_and_what_it_cannot() -> None:
+    run = running(
+        StepStarted(step="s1", name="draft", undoable=True),
+        StepFinished(step="s1"),
+        StepStarted(step="s2", name="pay"),
+        StepFinished(step="s2"),
+        StepStarted(step="s3", name="look", effect="none"),
+        StepFinished(step="s3"),
+        StepStarted(step="s4", name="hold", undoable=True),
+    )
+    assert button(shown(run), "cancel").says == "saves partial work · undoes 2, cannot undo 1: pay"
+
+
+def test_while_it_pauses_the_hold_is_counted_down_and_the_second_press_cuts() -> None:
+    asking = StepStarted(step="model-1", name="ask", model="m", effect="none")
+    run = running(asking, PauseRequested(by="ana"))
+    on = shown(run)
+    assert on.doing == "letting the answer finish"
+    assert on.hold_left_ms == 7000
+    assert (button(on, "pause").label, button(on, "pause").body) == ("Cut now", {"now": True})
+    hurried = shown(running(asking, PauseRequested(by="ana"), Hurried(by="ana")))
+    assert hurried.hold_left_ms is None
+    assert button(hurried, "pause").off
+
+
+def test_while_it_is_cancelled_it_says_what_it_stops() -> None:
+    run = running(
+        StepStarted(step="s1", name="crunch", run_in="process"), CancelRequested(by="ana")
+    )
+    on = shown(run)
+    assert on.doing == "stopping crunch"
+    assert button(on, "cancel").says == "kills the tool, may leave it half done"
+
+
+def test_what_a_quarantined_run_was_about_is_not_shown() -> None:
+    run = running(
+        PLAN,
+        StepStarted(step="s1", name="leak"),
+        CancelRequested(by="ana", quarantine=True),
+        StepInterrupted(step="s1"),
+    )
+    on = shown(run)
+    assert (on.doing, on.next, on.quarantined) == ("", None, True)
+
+
+def test_meters_show_what_is_used_against_the_caps() -> None:
+    limits = Limits(MaxSteps(40) | Spent(usd=2))
+    run = running()
+    run.limits = limits
+    on = shown(run, used=Used(steps=3, usd_micros=310_000))
+    assert [(m.cap, m.used, m.of) for m in on.meters] == [("steps", 3, 40), ("usd", 0.31, 2)]
+    assert on.meters[1].says == "$0.31 of $2"
+
+
+def test_a_run_stopped_by_its_limit_offers_to_raise_it() -> None:
+    run = running(PauseRequested(by="limits", source="limit", limits=("MaxSteps(40)",)), Paused())
+    run.limits = Limits(MaxSteps(40))
+    on = shown(run, used=Used(steps=40))
+    assert [(r.cap, r.of, r.suggest) for r in on.raise_] == [("steps", 40, 80)]
+    assert on.buttons[0].verb == "raise"
+    assert button(on, "resume").off
+
+
+def test_what_nobody_drives_says_so_and_its_clock_stands_still() -> None:
+    on = shown(running(), driven=False)
+    assert "No process drives it" in on.alone
+    assert on.ticking == ""
+
+
+@pytest.mark.parametrize(
+    ("end", "verbs"),
+    [
+        (Completed(), ["continue"]),
+        (Failed(error="boom"), ["fork", "continue"]),
+    ],
+)
+def test_after_the_end_one_can_go_on(end: Event, verbs: list[str]) -> None:
+    assert [one.verb for one in shown(running(end)).buttons] == verbs
+
+
+def test_an_open_question_comes_first() -> None:
+    on = shown(running(QuestionAsked(question="q1", kind="approval", tool="pay")))
+    assert on.buttons[0].verb == "review"
+    assert on.wants == 1
+
+
+def test_a_new_run_can_be_shown() -> None:
+    run = replay("r1", [Record("r1", 1, 5, 0, Created(agent="a", thread="t"))])
+    assert shown(run).state == "queued"
