@@ -18,10 +18,15 @@ $(STAMPS)/venv:
 	$(PYTHON) -m venv $(VENV)
 	@mkdir -p $(STAMPS) && touch $@
 
-# Two stamps, so that a demo does not wait for the test tools. --no-deps: the lock file is the whole list.
+# Several stamps, so that a demo does not wait for the test tools. --no-deps: the lock file is the whole list.
 $(STAMPS)/runtime: $(STAMPS)/venv requirements/runtime.txt pyproject.toml
 	$(PIP) install --no-deps --require-hashes -r requirements/runtime.txt
 	$(PIP) install --no-deps --no-build-isolation --editable .
+	@touch $@
+
+# The demo's agents talk to a (scripted) model through pydantic-ai.
+$(STAMPS)/demo: $(STAMPS)/runtime requirements/demo.txt
+	$(PIP) install --no-deps --require-hashes -r requirements/demo.txt
 	@touch $@
 
 $(STAMPS)/dev: $(STAMPS)/runtime requirements/dev.txt
@@ -44,8 +49,8 @@ $(STAMPS)/mcp: $(STAMPS)/venv $(MCP)/package-lock.json
 
 setup: $(STAMPS)/dev $(STAMPS)/system $(STAMPS)/mcp ## Install everything, locked, into .venv
 
-demo: $(STAMPS)/runtime ## See it: a report is paused, redirected, resumed and cancelled, in twenty seconds
-	@$(PY) -m pullcord tour
+demo: $(STAMPS)/demo ## See it: the page, with agents to pause, redirect, resume and cancel (Ctrl-C ends it)
+	@$(PY) -m pullcord demo
 
 check: setup ## Lint, formatting and strict types over src, tests, examples, bench
 	$(VENV)/bin/ruff check .
@@ -66,6 +71,7 @@ compare: setup ## Ten interrupts, side by side with other frameworks (needs PyPI
 
 lock: ## Refresh requirements/*.txt from pyproject.toml (needs uv)
 	uv pip compile pyproject.toml --group build --universal --python-version 3.11 --generate-hashes --no-header -q --upgrade -o requirements/runtime.txt
+	uv pip compile pyproject.toml --extra pydantic-ai --universal --python-version 3.11 --generate-hashes --no-header -q --upgrade -o requirements/demo.txt
 	uv pip compile pyproject.toml --group dev --universal --python-version 3.11 --generate-hashes --no-header -q --upgrade -o requirements/dev.txt
 
 clean: ## Remove what setup made

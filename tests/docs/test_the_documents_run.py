@@ -1,16 +1,22 @@
 """README, examples and documents say what the code does, because the code is asked."""
 
+import asyncio
 import os
 import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
 
+import pullcord
 from pullcord.cli.parser import VERBS
 from pullcord.core.states import OFFERED, TABLE
 from pullcord.errors import PullcordError
+from pullcord.server.routes import ROUTES
+from pullcord.server.wire import Said
 
 ROOT = Path(__file__).parent.parent.parent
 README = (ROOT / "README.md").read_text()
@@ -125,6 +131,66 @@ def test_the_table_of_states_is_current() -> None:
     if current != wanted:
         page.write_text(f"{before}<!-- states -->\n{wanted}<!-- /states -->{after}")
     assert current == wanted, "docs/architecture.md was out of date; it has been written anew"
+
+
+def test_the_table_of_routes_is_current() -> None:
+    page = ROOT / "docs" / "server.md"
+    before, _, rest = page.read_text().partition("<!-- routes -->\n")
+    current, _, after = rest.partition("<!-- /routes -->")
+    wanted = routes_table()
+    if current != wanted:
+        page.write_text(f"{before}<!-- routes -->\n{wanted}<!-- /routes -->{after}")
+    assert current == wanted, "docs/server.md was out of date; it has been written anew"
+
+
+def routes_table() -> str:
+    rows = [
+        f"| `{route.method} {route.path}` | {route.right or 'none'} | {fields(route.takes)} | "
+        f"{route.about} |"
+        for route in ROUTES
+    ]
+    heading = "| route | right | body | what it does |\n|---|---|---|---|"
+    return "\n".join([heading, *rows]) + "\n"
+
+
+def fields(takes: type[Any] | None) -> str:
+    if takes is None:
+        return ""
+    mine = [f for f in msgspec.structs.fields(takes) if f.name not in Said.__struct_fields__]
+    return ", ".join(f"`{f.name}`" if f.required else f"`{f.name}`?" for f in mine)
+
+
+def test_the_program_in_the_page_about_the_api_works() -> None:
+    page = (ROOT / "docs" / "server.md").read_text()
+    [program] = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    made: dict[str, Any] = {}
+    exec(compile(program, "docs/server.md", "exec"), made)
+
+    async def served() -> int:
+        async with pullcord.open(":memory:") as runtime:
+            answers: list[dict[str, Any]] = []
+
+            async def receive() -> dict[str, Any]:
+                return {"type": "http.request", "body": b"", "more_body": False}
+
+            async def send(message: Any) -> None:
+                answers.append(message)
+
+            headers = [(b"host", b"here"), (b"x-user", b"ana")]
+            scope = {
+                "type": "http",
+                "method": "GET",
+                "path": "/agents/me",
+                "raw_path": b"/agents/me",
+                "query_string": b"",
+                "root_path": "",
+                "headers": headers,
+                "http_version": "1.1",
+            }
+            await made["host"](runtime)(scope, receive, send)
+            return answers[0]["status"]
+
+    assert asyncio.run(served()) == 200
 
 
 def states_table() -> str:
