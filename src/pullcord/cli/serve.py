@@ -4,6 +4,7 @@ import asyncio
 import json
 import logging
 import os
+import resource
 import signal
 import sys
 import tempfile
@@ -55,6 +56,8 @@ async def _serve(
             f"Listening on {asked.host} lets other machines in. Nothing was started. Say by which "
             "name they reach this one: pullcord serve --host ... --allow-host NAME"
         )
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # a socket per reader
     stopped = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stopped.set)

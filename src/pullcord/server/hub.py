@@ -7,9 +7,10 @@ reads on from the journal. So no reader can hold up a run, another reader, or gr
 
 import asyncio
 import logging
+import time
 from collections import deque
 from collections.abc import Iterable
-from contextlib import suppress
+from contextlib import aclosing, suppress
 from typing import Final, NamedTuple
 
 import msgspec
@@ -18,7 +19,7 @@ from pullcord.core.events import CancelRequested, Record, encode_event
 from pullcord.core.panel import Panel, panel
 from pullcord.core.states import NEEDS_OWNER
 from pullcord.core.withhold import as_viewed
-from pullcord.errors import JournalClosed, PullcordError, RunNotFound
+from pullcord.errors import JournalClosed, PullcordError
 from pullcord.journal.clock import Clock
 from pullcord.journal.journal import Journal
 from pullcord.journal.reading import Cursor, Item, Seen
@@ -97,12 +98,13 @@ class Channel:
     async def _follow(self) -> None:
         looking = asyncio.create_task(self._look_after())
         try:
-            batches = self._hub.journal.batches(self.run_id, after=self.start, limit=_BATCH)
-            async for items in batches:
-                self._add(items)
-                if any(isinstance(what, Record) for _, what in items):
-                    await self._look()
-                self._wake()
+            following = self._hub.journal.batches(self.run_id, after=self.start, limit=_BATCH)
+            async with aclosing(following) as batches:
+                async for items in batches:
+                    self._add(items)
+                    if any(isinstance(what, Record) for _, what in items):
+                        await self._look()
+                    self._wake()
         except JournalClosed:
             self._hub.close()
         except PullcordError:
@@ -185,7 +187,7 @@ class Hub:
         self._clock = clock
         self._hold_s = hold_s
         self._channels: dict[str, Channel] = {}
-        self._opening: dict[str, asyncio.Lock] = {}
+        self._opening = asyncio.Lock()
         self._lists: set[Rows] = set()
         self._readers = 0
         self._changed: set[str] = set()
@@ -226,7 +228,7 @@ class Hub:
         """
         self._admit()
         try:
-            async with self._opening.setdefault(run_id, asyncio.Lock()):
+            async with self._opening:
                 channel = self._channels.get(run_id) or await self._open(run_id)
             if len(channel.readers) >= self.bounds.readers_of_a_run:
                 raise _too_many(self.bounds.readers_of_a_run, f"run {run_id}")
@@ -245,7 +247,6 @@ class Hub:
     def drop(self, channel: Channel) -> None:
         if self._channels.get(channel.run_id) is channel:
             del self._channels[channel.run_id]
-            self._opening.pop(channel.run_id, None)
         channel.close()
 
     async def _open(self, run_id: str) -> Channel:
@@ -278,17 +279,35 @@ class Hub:
         self._lists.discard(rows)
 
     async def _tell_rows(self) -> None:
+        """At most half of the time is spent on it, however many runs change."""
+        took_s = 0.0
         while True:
-            await asyncio.sleep(_ROWS_S)
+            await asyncio.sleep(max(_ROWS_S, took_s))
             if not self._changed or not self._lists:
                 continue
             changed, self._changed = self._changed, set()
-            for run_id in changed:
-                with suppress(RunNotFound):
-                    [seen] = await self.journal.seen(run_id)
+            began = time.monotonic()
+            try:
+                for seen in await self._seen(changed):
                     row = b"event: row\ndata: " + _encode(self.panel(seen)) + b"\n\n"
                     for rows in self._lists:
-                        rows.add(run_id, row)
+                        rows.add(seen.run.id, row)
+            except JournalClosed:
+                return
+            took_s = time.monotonic() - began
+
+    async def _seen(self, run_ids: Iterable[str]) -> list[Seen]:
+        """All of them at one look; if one cannot be read, all but that."""
+        try:
+            return await self.journal.seen(*run_ids)
+        except JournalClosed:
+            raise
+        except PullcordError:
+            found: list[Seen] = []
+            for run_id in run_ids:
+                with suppress(PullcordError):
+                    found += await self.journal.seen(run_id)
+            return found
 
     def _admit(self) -> None:
         if self.is_closed.is_set():

@@ -24,6 +24,7 @@ Kind: TypeAlias = Literal["session", "link", "token"]
 SESSION_S: Final = 30 * 24 * 3600
 _LAUNCH_S: Final = 600
 _CODE_MAX: Final = 100
+_SESSIONS_OF_A_LINK: Final = 50
 
 
 class Kept(msgspec.Struct, frozen=True, kw_only=True):
@@ -139,8 +140,16 @@ class Keeper:
             link=link,
         )
         with self._changing():
+            if link:
+                self._forget_old_sessions(link)
             self._kept[kept.digest] = kept
         return kept, code
+
+    def _forget_old_sessions(self, link: str) -> None:
+        """However often a link is followed, what is kept of that is bounded."""
+        mine = [kept for kept in self._kept.values() if kept.link == link]
+        for kept in sorted(mine, key=lambda kept: -kept.created_at_ms)[_SESSIONS_OF_A_LINK - 1 :]:
+            del self._kept[kept.digest]
 
     def revoke(self, which: str) -> Kept:
         """Take a credential back, and every session that came by it.

@@ -111,7 +111,10 @@ class Standing:
             self._server.should_exit = True
 
     def _serve(self) -> None:
-        asyncio.run(self._serving())
+        try:
+            asyncio.run(self._serving())
+        finally:
+            self._is_ready.set()  # also if it could not be: nobody waits for it for ever
 
     async def _serving(self) -> None:
         self._loop = asyncio.get_running_loop()
