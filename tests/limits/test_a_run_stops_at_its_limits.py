@@ -428,6 +428,18 @@ async def test_a_budget_in_money_needs_a_price() -> None:
         assert (await run.used()).unpriced == 0
 
 
+async def test_an_agent_that_says_its_price_says_it_for_caps_that_others_give() -> None:
+    _, agent = searching(FOREVER)
+    priced = Agent(agent, limits=Spent(usd=50, price=Price(per_million_in=10, per_million_out=20)))
+    async with stage(agent=priced) as runtime:
+        low = Spent(usd=0.001)
+        run = await runtime.start("agent", "find it", limits=low, on_exhausted="stop")
+        await run.reached(S.STOPPED)
+        assert (await run.used()).usd_micros >= 1000
+        with pytest.raises(InvalidInput, match="nobody knows what the model of agent costs"):
+            await runtime.start("agent", "find it", limits=low, model="test")  # not its price
+
+
 async def test_a_fork_goes_on_with_what_was_used_and_needs_more() -> None:
     world = World()
     async with stage(agent=counting(world)) as runtime:

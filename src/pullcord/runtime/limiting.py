@@ -19,7 +19,14 @@ from pullcord.core.conditions import (
     leaves,
 )
 from pullcord.core.events import ConditionMet, Event
-from pullcord.core.limits import DEFAULT, Limits, Then, check_condition, check_then
+from pullcord.core.limits import (
+    DEFAULT,
+    Limits,
+    Then,
+    check_condition,
+    check_then,
+    price_in,
+)
 from pullcord.core.run import Run
 from pullcord.errors import InvalidInput
 from pullcord.runtime.agents import Agent, Priced
@@ -45,6 +52,7 @@ def limits_for(
     own = given if given is not None else agent.limits
     default = agent.body.limits if isinstance(agent.body, Priced) else DEFAULT
     condition = default.condition if own is None else check_condition(as_condition(own))
+    condition = _priced_by(agent, condition) if not model else condition
     for leaf in leaves(condition):
         match leaf:
             case Spent(price=None, lenient=False):
@@ -62,6 +70,20 @@ def limits_for(
 
     follows = check_then(then or agent.on_exhausted or default.then)
     return Limits(changed(condition, due), follows)
+
+
+def _priced_by(agent: Agent, condition: Condition) -> Condition:
+    """With what the agent's own limits say that its model costs: a cap that somebody gives a run
+    need not say it again."""
+    own = agent.limits
+    price = price_in(Limits(as_condition(own))) if own is not None else None
+
+    def say(leaf: Condition) -> Condition:
+        if not isinstance(leaf, Spent) or leaf.price is not None:
+            return leaf
+        return msgspec.structs.replace(leaf, price=price)
+
+    return changed(condition, say) if price is not None else condition
 
 
 def _check_price(agent: Agent, model: str, leaf: Spent) -> None:
