@@ -72,6 +72,8 @@ class ScriptedModel(Model):
     `requests` are the messages of every request it was sent and `offered` the tools that came with
     each (unless `keep=False`); `stalled` is
     set when it has come to a delay. With a `ManualClock` as `alarms` its delays are in your hand.
+    `chunk_s` is how long it takes over each piece of a text, and `reads` how many tokens it says
+    that a request has.
     """
 
     def __init__(
@@ -81,9 +83,11 @@ class ScriptedModel(Model):
         alarms: Alarms | None = None,
         name: str = "scripted",
         keep: bool = True,
+        chunk_s: float = 0.0,
+        reads: Callable[[list[m.ModelMessage]], int] = lambda _: 10,
     ) -> None:
         super().__init__()
-        self._keep = keep
+        self._keep, self._chunk_s, self._reads = keep, chunk_s, reads
         self._asked = 0
         self._script = script if callable(script) else list(script)
         self._alarms = alarms or LoopAlarms()
@@ -137,7 +141,9 @@ class ScriptedModel(Model):
             _name=self._name,
             _pieces=self._answer(number, messages),
             _number=number,
-            _wait=self._wait,
+            _read=self._reads(messages),
+            _wait=self._stall,
+            _breathe=self._breathe,
         )
 
     def _answer(self, number: int, messages: list[m.ModelMessage]) -> Sequence[Piece]:
@@ -149,8 +155,14 @@ class ScriptedModel(Model):
             raise AssertionError(f"the script has no answer to request {number}")
         return [Say(said)] if isinstance(said, str) else said
 
-    async def _wait(self, seconds: float | None) -> None:
+    async def _stall(self, seconds: float | None) -> None:
         self.stalled.set()
+        await self._wait(seconds)
+
+    async def _breathe(self) -> None:
+        await (self._wait(self._chunk_s) if self._chunk_s else asyncio.sleep(0))
+
+    async def _wait(self, seconds: float | None) -> None:
         over = asyncio.Event()
         off = self._alarms.after(seconds, over.set) if seconds is not None else None
         try:
@@ -165,12 +177,14 @@ class _Stream(StreamedResponse):
     _name: str
     _pieces: Sequence[Piece]
     _number: int
+    _read: int
     _wait: Callable[[float | None], Any]
+    _breathe: Callable[[], Any]
     _said: int = 0
 
     async def _get_event_iterator(self) -> AsyncIterator[m.ModelResponseStreamEvent]:
         parts = self._parts_manager
-        self._usage = RequestUsage(input_tokens=10)
+        self._usage = RequestUsage(input_tokens=self._read)
         for index, piece in enumerate(self._pieces):
             match piece:
                 case Delay():
@@ -193,13 +207,14 @@ class _Stream(StreamedResponse):
                             )
                         for event in events:
                             yield event
-                        await asyncio.sleep(0)
+                        await self._breathe()
                     if isinstance(piece, Think) and piece.signature:
                         for event in parts.handle_thinking_delta(
                             vendor_part_id=index, signature=piece.signature
                         ):
                             yield event
-        self._usage = RequestUsage(input_tokens=10, output_tokens=-(-self._said // 4) or 1)
+        written = -(-self._said // 4) or 1
+        self._usage = RequestUsage(input_tokens=self._read, output_tokens=written)
 
     def _calls(self, index: int, call: Call, made: str) -> Any:
         raw = m.ToolCallPart(call.tool, call.args).args_as_json_str()
