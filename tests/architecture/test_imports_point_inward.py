@@ -20,6 +20,7 @@ MAY_IMPORT = {
     "limits": {"core"},
     "guard": {"core", "errors"},
     "testing": {"core", "errors", "journal", "runtime", "testing"},
+    "demo": {"agents", "core", "errors", "journal", "limits", "runtime", "testing", "demo"},
 }
 ROOT = Path(pullcord.__file__).parent
 MODULES = sorted(path for path in ROOT.rglob("*.py") if path != ROOT / "__init__.py")
