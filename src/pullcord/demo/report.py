@@ -50,14 +50,14 @@ class Report:
         self._ctx = ctx
         self._before = before
         self._focus = _focus_of(before).told(question)
-        self._sent = "not sent"
+        self._memos: list[str] = []  # what became of each
 
     @property
     def result(self) -> dict[str, Any]:
         return {
             "region": self._focus.region,
             "at_risk": [one.name for one in self._focus.at_risk],
-            "memo": self._sent,
+            "memos": self._memos,
         }
 
     async def hears(self, *words: str) -> None:
@@ -102,10 +102,10 @@ class Report:
         try:
             sent = await self._ctx.tool(send_memo, TO, subject)
         except pullcord.NotDone as told:
-            self._sent = f"not sent: {told.why}"
+            self._memos.append(f"not sent: {told.why}")
             await self._say(f"I did not send it: {told.why}. The draft is kept.")
         else:
-            self._sent = f"sent to {sent['to']}"
+            self._memos.append(f"sent to {sent['to']}")
             await self._say(f"Sent to {sent['to']}: “{sent['subject']}”.")
 
     async def _say(self, text: str) -> str:
