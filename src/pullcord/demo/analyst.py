@@ -23,7 +23,7 @@ from pullcord.errors import InvalidInput
 from pullcord.limits import MaxSteps, Spent
 from pullcord.testing.scripted import ScriptedModel
 
-ABOUT: Final = "Who is about to leave: a model that thinks aloud, calls tools, and is paid."
+ABOUT: Final = "Finds out who is about to leave: a model that thinks, spends and calls tools."
 _INSTRUCTIONS: Final = f"""\
 You are the churn analyst of Northbeam, a small software company. Find out which customers are
 about to leave, and tell the people who can do something about it.

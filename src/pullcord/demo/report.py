@@ -31,7 +31,7 @@ FETCH, JOIN, SCORE, WRITE = (
 
 
 async def churn_report(ctx: pullcord.Context, question: str = QUESTION) -> dict[str, Any]:
-    """Who is about to leave: a plan of four steps, a memo, and a letter that you allow."""
+    """Writes a churn report by a plan of four steps, in plain code."""
     report = Report(ctx, await ctx.history(), question)
     async for item in ctx.plan([FETCH, JOIN, SCORE, WRITE]):
         await report.hears(*item.told)
