@@ -54,15 +54,13 @@ class Talk:
         return f"So far, about {self.focus.title}: {', '.join(done) or 'nothing yet'}."
 
     @property
-    def sent(self) -> dict[str, str] | None:
-        """To whom the memo went, and as what: somebody may have changed both."""
-        sent = [made for made in self.made if made.tool == "send_memo"]
-        return sent[-1].content if sent and sent[-1].outcome == "success" else None
-
-    @property
-    def why_not_sent(self) -> str:
+    def fate(self) -> str:
+        """What became of the memo: sent to whom, and as what, which somebody may have changed."""
         tries = [made for made in self.made if made.tool == "send_memo"]
-        return str(tries[-1].content).removeprefix("denied: ") if tries else "not asked for"
+        if not tries:
+            return "not sent"
+        said = str(tries[-1].content)
+        return said if tries[-1].outcome == "success" else f"not sent ({said})"
 
     def _is_settled(self, tool: str) -> bool:
         """Whether it was done for what is wanted now, or there is no point in trying again."""

@@ -73,8 +73,9 @@ class Report:
     async def _fetch(self) -> None:
         for turn in self._before[-1:]:
             await self._say(f"This thread has a report already, which was {turn.state}. I go on.")
-        rows = await self._ctx.tool(fetch_customers, self._focus.region)
-        quiet = [row["name"] for row in rows if row["last_login_days"] > 28]
+        listed = await self._ctx.tool(fetch_customers, self._focus.region)
+        rows = [line.split(", ") for line in listed.splitlines()[2:]]
+        quiet = [name for name, *_, days in rows if int(days) > 28]
         await self._say(
             f"{len(rows)} customers. {len(quiet)} of them have not logged in for four weeks: "
             f"{', '.join(quiet)}."
@@ -82,7 +83,7 @@ class Report:
 
     async def _join(self) -> None:
         joined = await self._ctx.tool(join_mrr, self._focus.region)
-        await self._say(f"{joined['rows']} customers pay ${joined['mrr']:,} a month.")
+        await self._say(f"{joined.partition(';')[0]}.")
 
     async def _score(self) -> None:
         scored = await self._ctx.tool(score_churn, self._focus.region)
@@ -105,8 +106,8 @@ class Report:
             self._memos.append(f"not sent: {told.why}")
             await self._say(f"I did not send it: {told.why}. The draft is kept.")
         else:
-            self._memos.append(f"sent to {sent['to']}")
-            await self._say(f"Sent to {sent['to']}: “{sent['subject']}”.")
+            self._memos.append(sent)
+            await self._say(f"The memo was {sent}.")
 
     async def _say(self, text: str) -> str:
         """Say it at reading speed. A model would have to be paid for that, so this one is."""

@@ -72,11 +72,7 @@ def size(messages: Sequence[m.ModelMessage]) -> int:
 
 def _ending(talk: Talk) -> str:
     names = ", ".join(one.name for one in talk.focus.at_risk) or "nobody"
-    if talk.sent is not None:
-        done = f"The memo went to {talk.sent['to']}: “{talk.sent['subject']}”."
-    else:
-        done = f"The memo was not sent ({talk.why_not_sent}); the draft is kept."
-    return f"{done} At risk in {talk.focus.title}: {names}."
+    return f"The memo was {talk.fate}. At risk in {talk.focus.title}: {names}."
 
 
 def _think(text: str) -> Think:

@@ -5,7 +5,7 @@ Nothing leaves the machine. Mail, channel and drafts are files in one folder.
 
 import asyncio
 import sys
-from typing import Any, Final
+from typing import Final
 
 import pullcord
 from pullcord.demo.customers import Region, customers, revenue
@@ -16,21 +16,16 @@ _SCORE_S: Final = 0.14  # for each customer
 
 
 @pullcord.tool(effect="none")
-async def fetch_customers(
-    ctx: pullcord.ToolContext, region: Region = "all"
-) -> list[dict[str, Any]]:
-    """List the customers of a region (EU, US, APAC), or of all."""
+async def fetch_customers(ctx: pullcord.ToolContext, region: Region = "all") -> str:
+    """List the customers of a region (EU, US, APAC), or of all, as a table."""
     await ctx.deps.takes(1.2)
-    return [
-        {
-            "name": one.name,
-            "region": one.region,
-            "seats": one.seats,
-            "active": one.active,
-            "last_login_days": one.last_login_days,
-        }
-        for one in customers(region)
+    those = customers(region)
+    rows = [
+        f"{one.name}, {one.region}, {one.seats}, {one.active}, {one.last_login_days}"
+        for one in those
     ]
+    heading = "name, region, seats, seats in use, days since the last login"
+    return "\n".join([f"{len(those)} customers", heading, *rows])
 
 
 async def drop_table(call: pullcord.Call) -> None:
@@ -39,7 +34,7 @@ async def drop_table(call: pullcord.Call) -> None:
 
 
 @pullcord.tool(effect="idempotent", undo=drop_table)
-async def join_mrr(ctx: pullcord.ToolContext, region: Region = "all") -> dict[str, Any]:
+async def join_mrr(ctx: pullcord.ToolContext, region: Region = "all") -> str:
     """Join the customers of a region against what they pay each month, into a table."""
     await ctx.deps.takes(1.6)
     those = customers(region)
@@ -48,7 +43,7 @@ async def join_mrr(ctx: pullcord.ToolContext, region: Region = "all") -> dict[st
         named("joined", ctx.idempotency_key, "csv"),
         "\n".join(["name,region,mrr,mrr_in_spring", *rows]) + "\n",
     )
-    return {"table": table, "rows": len(rows), "mrr": revenue(those)}
+    return f"{len(those)} customers pay ${revenue(those):,} a month; see {table}"
 
 
 @pullcord.tool(effect="none", command=True)
@@ -72,16 +67,16 @@ async def discard_draft(call: pullcord.Call) -> None:
 
 
 @pullcord.tool(effect="idempotent", undo=discard_draft)
-async def create_draft(ctx: pullcord.ToolContext, subject: str, text: str) -> dict[str, Any]:
+async def create_draft(ctx: pullcord.ToolContext, subject: str, text: str) -> str:
     """Keep a memo as a draft. Nobody sees it yet."""
     await ctx.deps.takes(0.8)
     name = put(named("draft", ctx.idempotency_key, "md"), f"# {subject}\n\n{text}\n")
-    return {"draft": name, "words": len(text.split())}
+    return f"{len(text.split())} words in {name}"
 
 
 @pullcord.tool(approve=pullcord.always)
-async def send_memo(ctx: pullcord.ToolContext, to: str, subject: str) -> dict[str, str]:
+async def send_memo(ctx: pullcord.ToolContext, to: str, subject: str) -> str:
     """Send the memo that was drafted. Somebody has to allow it."""
     await ctx.deps.takes(0.8)
     add_line("outbox.jsonl", to=to, subject=subject)
-    return {"to": to, "subject": subject}
+    return f"sent to {to}: “{subject}”"
