@@ -29,10 +29,11 @@ _BEFORE_WRITING: Final = (
 def answer(messages: list[m.ModelMessage]) -> Answer:
     """What it says to this."""
     talk = read(messages)
+    left = talk.next_tool or "nothing"
     if talk.is_aside:
-        return [_say(f"{talk.so_far} I go on with {talk.next_tool} when you resume.")]
+        return [_say(f"{talk.so_far} What comes next: {left}.")]
     if talk.is_at_its_limit:
-        return [_say(f"I have to stop here. {talk.so_far} Missing: {talk.next_tool}.")]
+        return [_say(f"I have to stop here. {talk.so_far} Missing: {left}.")]
     reply = [_say(talk.reply)] if talk.reply else []
     return [*reply, *_next(talk)]
 
@@ -40,6 +41,9 @@ def answer(messages: list[m.ModelMessage]) -> Answer:
 def _next(talk: Talk) -> Sequence[Piece]:
     focus = talk.focus
     match talk.next_tool:
+        case "fetch_customers" if talk.reply:
+            words = f"I fetch the list of {focus.title}."
+            return [_say(words), _call(talk, region=focus.region)]
         case "fetch_customers":
             words = f"I start with the customer list: {focus.title}."
             return [_think(_FIRST), _say(words), _call(talk, region=focus.region)]
