@@ -130,7 +130,7 @@ def test_a_raised_cap_is_another_and_nothing_else_is(condition: Condition, facts
 def test_what_is_used_is_told_in_words() -> None:
     condition = MaxSteps(40) | Spent(usd=2) | WorkingTime(90)
     used = Used(steps=7, usd_micros=310_000, working_ms=12_000)
-    assert progress(condition, used) == ["7 of 40 steps", "$0.31 of $2", "12 of 90 s of work"]
+    assert progress(condition, used) == ["7 of 40 steps", "$0.31 of $2.00", "12 of 90 s of work"]
     assert "unknown price" in progress(Spent(usd=2), Used(unpriced=1))[0]
 
 

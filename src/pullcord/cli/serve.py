@@ -43,8 +43,11 @@ def carry_out(asked: Any) -> int:
 
 def _demo(asked: Any, path: str) -> int:
     asked.host, asked.allow_host, asked.allow_origin = "127.0.0.1", [], []
-    demo: Any = import_module("pullcord.demo")
+    os.environ["PULLCORD_DEMO_FILES"] = os.path.join(os.path.dirname(path), "files")
+    demo: Any = import_module("pullcord.demo.agents")
     agents = demo.agents(model=asked.model or None, pace=asked.pace)
+    if said := demo.missing():
+        print(said, file=sys.stderr)
     return asyncio.run(_serve(asked, path, agents, {}))
 
 

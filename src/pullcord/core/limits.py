@@ -161,7 +161,7 @@ def caps_as_condition(caps: Mapping[str, float]) -> Condition | None:
 
 
 def progress(condition: Condition, used: Used) -> list[str]:
-    """How far each cap is used up, in words: `7 of 40 steps`, `$0.31 of $2`."""
+    """How far each cap is used up, in words: `7 of 40 steps`, `$0.31 of $2.00`."""
     told: list[str] = []
     for leaf in leaves(condition):
         match leaf:
@@ -169,7 +169,7 @@ def progress(condition: Condition, used: Used) -> list[str]:
                 told.append(f"{leaf.used(used):,.0f} of {leaf.n:,} {_UNITS[type(leaf)]}")
             case Spent():
                 more = " and calls of unknown price" if used.unpriced else ""
-                told.append(f"${leaf.used(used):.2f} of ${leaf.usd:g}{more}")
+                told.append(f"${leaf.used(used):.2f} of ${leaf.usd:.2f}{more}")
             case WorkingTime():
                 told.append(f"{leaf.used(used):,.0f} of {leaf.seconds:,.0f} s of work")
             case _:

@@ -204,7 +204,7 @@ def _under_way(run: Run) -> str:
             return plan.text(plan.items[plan.started - 1])
     if names := _names(run):
         return names
-    return "waiting for the model's answer" if _answering(run) else ""
+    return "the model is answering" if _answering(run) else ""
 
 
 def _waited_for(run: Run) -> str:
@@ -306,7 +306,8 @@ def _items(run: Run) -> Items | None:
 
 
 def _next(run: Run) -> Next | None:
-    if run.ended or (found := run.next_item()) is None:
+    is_over = run.ended or run.state in (_S.CANCELLING, _S.STOPPING)
+    if is_over or (found := run.next_item()) is None:
         return None
     plan, item = found
     return Next(item.title, run.plans[plan].text(item))
@@ -328,9 +329,8 @@ def _buttons(run: Run, raisable: tuple[Raisable, ...]) -> Iterator[Button]:
     if raisable:
         caps = ", ".join(one.cap for one in raisable)
         yield Button(verb="raise", label="Raise the limit", says=f"more {caps}", strong=True)
-    if run.state is not _S.CANCELLING:
-        yield _pause_or_resume(run, raisable)
-        yield _redirect(run)
+    yield _pause_or_resume(run, raisable)
+    yield _redirect(run)
     yield _cancel(run)
 
 
@@ -376,15 +376,16 @@ def _undoing(run: Run) -> str:
 
 
 def _stays(step: Step) -> bool:
-    """It had an effect that no undo takes back."""
-    return (
-        not step.undoable and not step.model and step.effect != "none" and may_have_happened(step)
-    )
+    """It had an effect that no undo takes back, or is having one."""
+    has_one = not step.model and step.effect != "none" and not step.undoable
+    return has_one and (may_have_happened(step) or step.status == "started")
 
 
 def _cannot(run: Run, verb: str) -> str:
     if verb in OFFERED[run.state]:
         return ""
+    if run.state is _S.CANCELLING:
+        return "it is being cancelled"
     return "a limit is ending it" if run.state is _S.STOPPING else f"it is {run.state}"
 
 

@@ -1,7 +1,7 @@
 """What the handlers of all routes work with."""
 
 from collections.abc import Awaitable, Callable
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from starlette.requests import Request
 
@@ -22,8 +22,10 @@ class Runs(Protocol):
 
     @property
     def agents(self) -> "dict[str, Agent]": ...
-    async def start(self, agent: Any, given: Any = None, **how: Any) -> RunHandle: ...
-    async def fork(self, run_id: str, *, by: str, **how: Any) -> RunHandle: ...
+    @property
+    def start(self) -> Callable[..., Awaitable[RunHandle]]: ...
+    @property
+    def fork(self) -> Callable[..., Awaitable[RunHandle]]: ...
     async def get(self, run_id: str) -> RunHandle: ...
 
 
