@@ -1,15 +1,18 @@
 """What an owner records about things that nobody will finish: steps, texts, steps out of code."""
 
-from typing import Protocol
+from typing import Final, Protocol
 
 from pullcord.core.events import AttentionRaised, Event, TextEnded
 from pullcord.core.judging import judged
 from pullcord.core.run import Run
+from pullcord.errors import ImpossibleEvent
 from pullcord.journal.store import joined
 from pullcord.runtime.flight import together
 from pullcord.runtime.memory import Memory
 from pullcord.runtime.ownership import Wanted
 from pullcord.runtime.site import Site
+
+_LOOKS: Final = 5
 
 
 class Owner(Protocol):
@@ -30,11 +33,22 @@ async def judge_what_was_begun(owner: Owner) -> None:
 
 
 async def end_texts(owner: Owner) -> None:
-    """What was said in parts that have not ended was cut there."""
-    live = await owner.site.journal.live_text(owner.run.id)
-    for part, text in joined(live).items():
-        step = owner.run.step_of_output(part)
-        await owner.record(TextEnded(part=part, text=text, complete=False, step=step))
+    """What was said in parts that have not ended was cut there.
+
+    A piece that was being written when whoever said it was stopped may come between the look
+    and the record, which is then refused: it would lose text. The next look has it.
+    """
+    for left in reversed(range(_LOOKS)):
+        live = await owner.site.journal.live_text(owner.run.id)
+        try:
+            for part, text in joined(live).items():
+                step = owner.run.step_of_output(part)
+                await owner.record(TextEnded(part=part, text=text, complete=False, step=step))
+        except ImpossibleEvent:
+            if not left:
+                raise
+        else:
+            return
 
 
 async def name_the_vanished(owner: Owner) -> None:

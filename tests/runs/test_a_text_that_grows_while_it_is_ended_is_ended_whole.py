@@ -1,0 +1,60 @@
+"""A piece of text that is being written when its run is left comes before the end of its part."""
+
+from typing import Any, cast
+
+from pullcord.core.events import Created, Event, TextEnded
+from pullcord.core.run import Run
+from pullcord.journal.journal import Journal
+from pullcord.journal.ledger import Append, Claim
+from pullcord.journal.memory import MemoryStore
+from pullcord.journal.store import LiveText
+from pullcord.runtime.left_behind import Owner, end_texts
+
+
+class Late(Journal):
+    """Somebody's last pieces are written just after it was looked."""
+
+    lease: Any = None
+    pieces: list[str]
+
+    async def live_text(self, run_id: str) -> list[LiveText]:
+        found = await super().live_text(run_id)
+        if self.pieces:
+            offset = sum(len(text.text) for text in found)
+            await self.say(self.lease, "p", self.pieces.pop(0), offset=offset)
+        return found
+
+
+class Site:
+    def __init__(self, journal: Journal) -> None:
+        self.journal = journal
+
+
+class Desk:
+    def __init__(self, journal: Journal, claim: Claim) -> None:
+        self.site, self.run, self._claim = Site(journal), claim.run, claim
+
+    async def record(self, wanted: Event) -> list[Event]:
+        run: Run = await self.site.journal.load(self.run.id)
+        epoch = self._claim.lease.epoch
+        await self.site.journal.append(
+            Append(run_id=run.id, events=[wanted], expected_seq=run.seq, epoch=epoch)
+        )
+        return [wanted]
+
+
+async def test_it_is_ended_with_all_that_was_shown() -> None:
+    journal = Late(MemoryStore())
+    journal.pieces = [" and", " bye"]
+    born = Created(agent="a", thread="t")
+    await journal.append(Append(run_id="r1", events=[born], expected_seq=0))
+    claim = await journal.acquire("r1", owner="o", ttl_s=60)
+    assert claim
+    journal.lease = claim.lease
+    await journal.say(claim.lease, "p", "Hello", offset=0)
+
+    await end_texts(cast("Owner", Desk(journal, claim)))
+
+    last = (await journal.read("r1"))[-1].event
+    assert last == TextEnded(part="p", text="Hello and bye", complete=False)
+    await journal.aclose()
