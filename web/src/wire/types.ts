@@ -1,0 +1,310 @@
+/** What the server says about runs, beside the journal's own events. Made by the server; never recomputed here. */
+
+import type { Effect, Json, JournalEvent, Rung, Source } from "./events";
+
+export type { Json, JournalEvent } from "./events";
+
+export type RunState =
+  | "queued"
+  | "running"
+  | "pausing"
+  | "paused"
+  | "waiting"
+  | "stopping"
+  | "stopped"
+  | "cancelling"
+  | "cancelled"
+  | "completed"
+  | "failed";
+
+/** What a button of a panel does. All but `review` are a POST of the same name. */
+export type ButtonVerb =
+  | "pause"
+  | "resume"
+  | "redirect"
+  | "cancel"
+  | "review"
+  | "raise"
+  | "continue"
+  | "fork"
+  | "undo";
+
+/** What can be asked of a run: `POST runs/{id}/VERB`, answered with an `Ack`. */
+export type Command =
+  | "pause"
+  | "resume"
+  | "redirect"
+  | "cancel"
+  | "answer"
+  | "approve"
+  | "deny"
+  | "settle"
+  | "undo"
+  | "raise"
+  | "signal";
+
+/** Makes a new run from an old one: `POST runs/{id}/VERB`, answered with its id. */
+export type Beginning = "fork" | "continue" | "aside";
+
+export type Right = "view" | "control" | "approve" | "admin";
+export type Cap = "steps" | "usd" | "tokens" | "tool_calls" | "working_s";
+export type Clock = "working_ms" | "waiting_ms" | "paused_ms" | "queued_ms";
+export type Times = Record<Clock, number>;
+
+export interface Cost {
+  usd_micros: number;
+  tokens_in: number;
+  tokens_out: number;
+  unknown_calls: number;
+}
+
+export interface Button {
+  verb: ButtonVerb;
+  label: string;
+  /** What it will do, now. */
+  says: string;
+  /** To be sent with it. */
+  body: Record<string, Json>;
+  /** Why it cannot act now; empty: it can. */
+  off: string;
+  strong: boolean;
+}
+
+export interface Meter {
+  cap: Cap;
+  used: number;
+  of: number;
+  says: string;
+}
+
+export interface Raise {
+  cap: Cap;
+  used: number;
+  of: number;
+  suggest: number;
+}
+
+export interface Tally {
+  done: number;
+  undone: number;
+  could_not_undo: number;
+  in_doubt: number;
+  failed: number;
+  interrupted: number;
+  under_way: number;
+  not_attempted: number;
+}
+
+/** How a run is now: all that a bar or a row of a list shows. */
+export interface Panel {
+  run: string;
+  agent: string;
+  thread: string;
+  parent: string | null;
+  /** The last record it knows; sent back as `seen_seq`. */
+  seq: number;
+  state: RunState;
+  sign: string;
+  label: string;
+  says: string;
+  ended: boolean;
+  at_ms: number;
+  created_at_ms: number;
+  updated_at_ms: number;
+  /** What it does, waits for or is stopping; empty: nothing. */
+  doing: string;
+  /** Of the pause, cancel or stop in force. */
+  by: string;
+  reason: string;
+  source: Source | "";
+  /** While pausing: how long the answer may still go on before it is cut. */
+  hold_left_ms: number | null;
+  times: Times;
+  /** Which of the times grows now. */
+  ticking: Clock | "";
+  steps: number;
+  items: { at: number; of: number } | null;
+  meters: Meter[];
+  cost: Cost;
+  /** The next item that has not begun; `before == after` if nobody rewrote it. */
+  next: { before: string; after: string } | null;
+  /** Instructions that wait to be delivered. */
+  told: string[];
+  buttons: Button[];
+  wants: number;
+  attention: number;
+  raise: Raise[];
+  tally: Tally;
+  error: string;
+  driven: boolean;
+  alone: string;
+  quarantined: boolean;
+}
+
+export type AckVerdict = "applied" | "already" | "too_late" | "rejected";
+
+/** What became of a command. */
+export interface Ack {
+  verdict: AckVerdict;
+  seq: number;
+  state: RunState;
+  reason?: string;
+  message?: string;
+}
+
+/** Why a request was refused: application/problem+json. */
+export interface Problem {
+  type: string;
+  title: string;
+  status: number;
+  detail: string;
+  code: string;
+  ack?: Ack;
+}
+
+/** A record of the journal, as the streams and `records` give it. */
+export interface Rec {
+  seq: number;
+  at_ms: number;
+  epoch: number;
+  event: JournalEvent;
+}
+
+/** A piece of a text that is being written. The `text_ended` record that follows replaces it. */
+export interface LiveText {
+  part: string;
+  offset: number;
+  text: string;
+}
+
+export interface StepLine {
+  step: string;
+  name: string;
+  heading: keyof Tally;
+  tool?: string;
+  effect?: Effect;
+  undoable?: boolean;
+  rung?: Rung;
+  model?: string;
+}
+
+/** What a run left behind, by step name in the order the steps began. */
+export interface Receipt {
+  run_id: string;
+  state: RunState;
+  done: string[];
+  undone: string[];
+  could_not_undo: string[];
+  in_doubt: string[];
+  failed: string[];
+  interrupted: string[];
+  under_way: string[];
+  not_attempted: string[];
+  partial_text: string[];
+  attention: string[];
+  steps: StepLine[];
+  error: string;
+  detached: string[];
+  cost: Partial<Cost>;
+  times: Partial<Times>;
+  by: string;
+  reason: string;
+  source: Source | "";
+  asked_at_ms: number;
+  effect_at_ms: number;
+  rung: Rung;
+  limits: string[];
+  used: string[];
+}
+
+export interface RunDetails {
+  panel: Panel;
+  input: Json;
+  result: Json;
+  created_at_ms: number;
+  code_version: string;
+  model: string;
+}
+
+/** A call that waits to be allowed. */
+export interface Card {
+  run: string;
+  agent: string;
+  question: string;
+  tool: string;
+  args: Json;
+  effect: Effect;
+  can_be_undone: boolean;
+  /** The agent's words. */
+  text: string;
+  /** The digest of the exact call; sent back, it is all that is allowed. */
+  call: string;
+  expires_in_ms: number;
+}
+
+/** A question that waits for an answer; a `doubt` is answered with happened, run or skip. */
+export interface Open {
+  run: string;
+  agent: string;
+  question: string;
+  kind: "question" | "doubt";
+  text: string;
+  details: Json;
+  step: string;
+}
+
+/** Something a person has to look at, also after the run has ended. */
+export interface Item {
+  run: string;
+  agent: string;
+  state: RunState;
+  item: string;
+  text: string;
+}
+
+export interface Inbox {
+  cards: Card[];
+  questions: Open[];
+  attention: Item[];
+}
+
+export interface Agent {
+  name: string;
+  wants_input: boolean;
+  about: string;
+}
+
+export interface Me {
+  by: string;
+  right: Right;
+  /** A link for one run shows that run only. */
+  run: string | null;
+  how: "session" | "link" | "token" | "host";
+}
+
+export interface Grant {
+  id: string;
+  name: string;
+  kind: "session" | "link" | "token";
+  right: Right;
+  run: string | null;
+  expires_at_ms: number;
+  created_at_ms: number;
+  revoked: boolean;
+}
+
+export interface NewGrant {
+  id: string;
+  code: string;
+  url: string;
+}
+
+/** The messages of a stream, by the name of their event. */
+export interface StreamMessages {
+  record: Rec;
+  text: LiveText;
+  panel: Panel;
+  row: Panel;
+  lagged: { from: string };
+  bye: { why: string };
+}
