@@ -1,5 +1,64 @@
+/** The page. Gets in, then keeps what is shown true. */
+import { effect, signal } from "@preact/signals";
 import { render } from "preact";
 import "../bar/element";
+import { Client } from "../wire/client";
+import { Unanswered } from "../wire/refused";
+import { listen } from "./keys";
+import { keepTrue } from "./live";
+import { Away, Outside } from "./outside";
+import { hrefOf } from "./routes";
+import { review } from "./run/bar";
+import { enter, takeCode } from "./session";
+import { Shell } from "./shell";
+import { Store, StoreContext } from "./store";
+import { restoreTheme } from "./theme";
 import "./page.css";
 
-render(<main>Pullcord</main>, document.body);
+restoreTheme();
+const client = new Client("./");
+void open(takeCode(location, history));
+
+async function open(code: string | null): Promise<void> {
+  try {
+    const found = await enter(client, code);
+    if ("out" in found) return render(<Outside says={found.out} />, document.body);
+    const store = new Store(client);
+    store.me.value = found.me;
+    show(store);
+  } catch (error) {
+    if (!(error instanceof Unanswered)) throw error;
+    render(<Away onAgain={() => void open(code)} />, document.body);
+  }
+}
+
+function show(store: Store): void {
+  const isHelpOpen = signal(false);
+  store.go(location.hash);
+  addEventListener("hashchange", () => arrive(store));
+  listen({ answer: () => answer(store), help: () => (isHelpOpen.value = true), close: () => (isHelpOpen.value = false) });
+  keepTrue(store);
+  store.loadRows().catch(() => undefined); // that the server is away is said by the stream
+  effect(() => {
+    if (!store.me.value) return render(<Outside says="Your session has ended." />, document.body);
+    render(
+      <StoreContext.Provider value={store}>
+        <Shell isHelpOpen={isHelpOpen} />
+      </StoreContext.Provider>,
+      document.body,
+    );
+  });
+}
+
+/** Go to what waits for a person: in this run, if something does, else anywhere. */
+function answer(store: Store): void {
+  if (document.querySelector("#waiting")) review();
+  else if (!store.me.value?.run) location.hash = hrefOf({ at: "inbox" });
+}
+
+/** Another screen; or a new link, pasted into this page. */
+function arrive(store: Store): void {
+  const code = takeCode(location, history);
+  if (code) void client.signIn(code).then(() => location.reload(), () => location.reload());
+  else store.go(location.hash);
+}

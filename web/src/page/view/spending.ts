@@ -1,4 +1,5 @@
 /** What calls have cost. What nobody knows is counted as unknown, never as nothing. */
+import { dollars } from "../../bar/words";
 import type { JournalEvent } from "../../wire/events";
 import type { Rec } from "../../wire/types";
 import type { Draft } from "./draft";
@@ -33,12 +34,7 @@ function sum(a: Spend, b: Spend): Spend {
 /** “1,204 in, 310 out, $0.0021” */
 export function spendWords(spend: Spend): string {
   const tokens = `${spend.tokensIn.toLocaleString("en")} in, ${spend.tokensOut.toLocaleString("en")} out`;
-  const known = spend.usdMicros ? `, $${dollars(spend.usdMicros)}` : "";
+  const known = spend.usdMicros ? `, ${dollars(spend.usdMicros)}` : "";
   const unknown = spend.unknown ? ", price unknown" : "";
   return `${spend.estimated ? "about " : ""}${tokens}${known}${unknown}`;
-}
-
-export function dollars(micros: number): string {
-  const usd = micros / 1e6;
-  return usd !== 0 && usd < 0.1 ? usd.toFixed(4) : usd.toFixed(2);
 }

@@ -1,0 +1,44 @@
+/** Everything that waits for a person, over all runs. */
+import { useStore } from "../store";
+import { Approval } from "./approval";
+import { Asked } from "./asked";
+import { Attention } from "./attention";
+
+export function InboxScreen() {
+  const { inbox, hasLoaded } = useStore();
+  const { cards, questions, attention } = inbox.value;
+  const isEmpty = !cards.length && !questions.length && !attention.length;
+  return (
+    <div class="screen">
+      <header>
+        <h1>Inbox</h1>
+      </header>
+      {isEmpty && hasLoaded.value && (
+        <p class="empty">
+          Nothing waits for you. Calls of tools with <code>approve=</code>, questions of agents and steps in doubt come here.
+        </p>
+      )}
+      <Waiting />
+    </div>
+  );
+}
+
+/** The cards; of one run only, if it is named. */
+export function Waiting({ run }: { run?: string }) {
+  const { inbox } = useStore();
+  const { at, ...all } = inbox.value;
+  const mine = <T extends { run: string }>(found: readonly T[]): T[] => found.filter((one) => !run || one.run === run);
+  return (
+    <>
+      {mine(all.cards).map((card) => (
+        <Approval key={`${card.run}/${card.question}`} card={card} at={at} />
+      ))}
+      {mine(all.questions).map((open) => (
+        <Asked key={`${open.run}/${open.question}`} open={open} />
+      ))}
+      {mine(all.attention).map((item) => (
+        <Attention key={`${item.run}/${item.item}`} item={item} />
+      ))}
+    </>
+  );
+}

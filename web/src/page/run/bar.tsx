@@ -1,0 +1,40 @@
+/** The bar under the run: fed with panels, so that it needs no connection of its own. */
+import { h } from "preact";
+import { useEffect, useRef } from "preact/hooks";
+import type { PullcordBar } from "../../bar/element";
+import type { BarEvents } from "../../bar/model";
+import type { Panel } from "../../wire/types";
+import { hrefOf } from "../routes";
+import { useStore } from "../store";
+import { theme } from "../theme";
+
+type Heard = { [K in "ack" | "open" | "review"]: (event: CustomEvent<BarEvents[K]>) => void };
+
+export function BarOf({ panel }: { panel: Panel }) {
+  const store = useStore();
+  const bar = useRef<PullcordBar>(null);
+  useEffect(() => {
+    const heard: Heard = {
+      ack: ({ detail }) => store.acknowledged(detail.run, detail.ack),
+      open: ({ detail }) => (location.hash = hrefOf({ at: "run", run: detail.run })),
+      review: (event) => {
+        event.preventDefault();
+        review();
+      },
+    };
+    const stop = new AbortController();
+    for (const [kind, listener] of Object.entries(heard) as [string, EventListener][]) {
+      bar.current?.addEventListener(`pullcord:${kind}`, listener, { signal: stop.signal });
+    }
+    return () => stop.abort();
+  }, []);
+  const told = { run: panel.run, panel, base: "./", me: store.me.value?.by ?? "", keys: "global", theme: theme.value };
+  return h("pullcord-bar", { ref: bar, ...told });
+}
+
+/** Shows what waits for somebody; or, if nothing does, what was done so far. */
+export function review(): void {
+  const target = document.querySelector<HTMLElement>("#waiting") ?? document.querySelector<HTMLElement>("#report");
+  target?.scrollIntoView({ block: "start" });
+  target?.focus({ preventScroll: true });
+}

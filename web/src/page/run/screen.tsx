@@ -1,0 +1,171 @@
+/** A run: the report scrolls, the bar below it never moves. */
+import { useEffect, useRef, useState } from "preact/hooks";
+import { shownLine } from "../../shown";
+import type { Json, Panel } from "../../wire/types";
+import { Waiting } from "../inbox/inbox";
+import { hrefOf } from "../routes";
+import { useStore } from "../store";
+import { Timeline } from "../timeline/timeline";
+import { Value } from "../value";
+import { dollars, moment } from "../words";
+import { BarOf } from "./bar";
+import { Outcome, ReceiptOf } from "./receipt";
+import { Report } from "./report";
+import { Share } from "./share";
+import { Thread } from "./thread";
+
+const NEAR = 80; // px from the end: whoever is there wants to stay there
+
+export function RunScreen({ run }: { run: string }) {
+  const store = useStore();
+  const panel = store.panel.value;
+  const isOnly = Boolean(store.me.value?.run);
+  if (store.trouble.value) {
+    return (
+      <div class="screen">
+        <h1>This run cannot be shown</h1>
+        <p class="problem">{store.trouble.value}</p>
+        {!isOnly && <a href="#/">All runs</a>}
+      </div>
+    );
+  }
+  return (
+    <div class="run">
+      <Scrolling run={run}>
+        {panel && <Head panel={panel} isOnly={isOnly} />}
+        <Body run={run} />
+      </Scrolling>
+      <div class="bar-place">{panel && <BarOf panel={panel} />}</div>
+    </div>
+  );
+}
+
+function Head({ panel, isOnly }: { panel: Panel; isOnly: boolean }) {
+  const { view, details } = useStore();
+  const by = view.value?.by;
+  const forkedFrom = view.value?.forkedFrom;
+  const model = details.value?.model;
+  return (
+    <header class="head">
+      {!isOnly && (
+        <a class="back" href="#/">
+          All runs
+        </a>
+      )}
+      <h1>{shownLine(panel.agent, 80)}</h1>
+      <p class="facts">
+        <span class="mono">{panel.run}</span>
+        <span>
+          thread <span class="mono">{shownLine(panel.thread, 64)}</span>
+        </span>
+        <span>
+          {by ? `started by ${shownLine(by, 60)}, ` : ""}
+          {moment(panel.created_at_ms)}
+        </span>
+        {model && <span>model {shownLine(model, 60)}</span>}
+        {panel.parent && (
+          <span>
+            part of <a href={hrefOf({ at: "run", run: panel.parent })}>{panel.parent}</a>
+          </span>
+        )}
+        {forkedFrom && (
+          <span>
+            goes on from <a href={hrefOf({ at: "run", run: forkedFrom })}>{forkedFrom}</a>
+          </span>
+        )}
+        <span class="num">
+          {dollars(panel.cost.usd_micros)}, {panel.cost.tokens_in.toLocaleString("en")} tokens in,{" "}
+          {panel.cost.tokens_out.toLocaleString("en")} out
+          {panel.cost.unknown_calls ? `, ${panel.cost.unknown_calls} of unknown price` : ""}
+        </span>
+      </p>
+    </header>
+  );
+}
+
+function Body({ run }: { run: string }) {
+  const store = useStore();
+  const view = store.view.value;
+  const details = store.details.value;
+  const panel = store.panel.value;
+  if (!view || view.run !== run) return null;
+  if (panel?.quarantined) {
+    return <p class="empty">It is quarantined: what it said and found is kept as evidence, and not shown.</p>;
+  }
+  return (
+    <>
+      {details && details.input !== null && <Given input={details.input} />}
+      <Report view={view} />
+      <Wanted run={run} />
+      {view.end && <Outcome end={view.end} />}
+      {view.end && panel && <ReceiptOf run={run} seq={panel.seq} />}
+      <Timeline run={run} />
+      {panel && <Thread panel={panel} />}
+      {store.may("admin") && <Share run={run} />}
+    </>
+  );
+}
+
+function Given({ input }: { input: Json }) {
+  return (
+    <section aria-labelledby="given-title" class="given">
+      <h2 id="given-title">What it was given</h2>
+      <Value value={input} label="What it was given" />
+    </section>
+  );
+}
+
+function Wanted({ run }: { run: string }) {
+  const { cards, questions, attention } = useStore().inbox.value;
+  const isAny = [...cards, ...questions, ...attention].some((one) => one.run === run);
+  if (!isAny) return null;
+  return (
+    <section aria-labelledby="waiting-title" class="wanted" id="waiting" tabIndex={-1}>
+      <h2 id="waiting-title">Waits for you</h2>
+      <Waiting run={run} />
+    </section>
+  );
+}
+
+/** Stays at the end for whoever is there; never takes anybody there who reads something else. */
+function Scrolling({ run, children }: { run: string; children: preact.ComponentChildren }) {
+  const box = useRef<HTMLDivElement>(null);
+  const isAtEnd = useRef(false);
+  const [hasMore, setMore] = useState(false);
+  useEffect(() => {
+    const element = box.current;
+    const inside = element?.firstElementChild;
+    if (!element || !inside) return;
+    isAtEnd.current = false;
+    element.scrollTop = 0;
+    const distance = (): number => element.scrollHeight - element.scrollTop - element.clientHeight;
+    const scrolled = (): void => {
+      isAtEnd.current = distance() < NEAR && element.scrollTop > 0;
+      setMore(distance() > NEAR);
+    };
+    const grown = new ResizeObserver(() => {
+      if (isAtEnd.current) element.scrollTop = element.scrollHeight;
+      setMore(distance() > NEAR);
+    });
+    element.addEventListener("scroll", scrolled, { passive: true });
+    grown.observe(inside);
+    return () => {
+      element.removeEventListener("scroll", scrolled);
+      grown.disconnect();
+    };
+  }, [run]);
+  const toEnd = (): void => {
+    isAtEnd.current = true;
+    box.current?.scrollTo({ top: box.current.scrollHeight });
+  };
+  return (
+    <div class="scrolling" ref={box} tabIndex={-1}>
+      <article class="column">{children}</article>
+      {hasMore && (
+        <button type="button" class="to-end" onClick={toEnd}>
+          To the end ↓
+        </button>
+      )}
+    </div>
+  );
+}

@@ -1,0 +1,145 @@
+/** Everything the page knows, in one place, as signals. Changed here and in `live`; shown elsewhere. */
+import { batch, computed, signal } from "@preact/signals";
+import { createContext } from "preact";
+import { useContext } from "preact/hooks";
+import type { Client } from "../wire/client";
+import type { Ack, Inbox, Me, Panel, Right, RunDetails } from "../wire/types";
+import { inOrder } from "./order";
+import { routeOf, type Route } from "./routes";
+import { reduceAll, showRest, type Message } from "./view/reduce";
+import { empty, type View } from "./view/view";
+
+const PAGE = 50;
+const RIGHTS: readonly Right[] = ["view", "control", "approve", "admin"];
+
+/** A panel, and when it came, by the clock that its times go on by. */
+export interface Row {
+  panel: Panel;
+  at: number;
+}
+
+export class Store {
+  readonly client: Client;
+  readonly me = signal<Me | null>(null);
+  readonly route = signal<Route>({ at: "list" });
+  readonly rows = signal<ReadonlyMap<string, Row>>(new Map());
+  readonly hasMore = signal(false);
+  readonly hasLoaded = signal(false);
+  readonly view = signal<View | null>(null);
+  readonly panel = signal<Panel | null>(null); // of the run that is looked at; never waits in line
+  readonly details = signal<RunDetails | null>(null);
+  readonly trouble = signal(""); // why the run cannot be shown, in the server's words
+  readonly inbox = signal<Inbox & { at: number }>({ cards: [], questions: [], attention: [], at: 0 });
+  readonly isConnected = signal(true);
+  readonly announced = signal(""); // for those who listen to the page
+  readonly now = signal(performance.now()); // ticks once a second
+
+  readonly ordered = computed(() => inOrder(this.rows.value));
+  readonly wants = computed(() => {
+    const { cards, questions, attention } = this.inbox.value;
+    return cards.length + questions.length + attention.length;
+  });
+
+  constructor(client: Client) {
+    this.client = client;
+  }
+
+  may(right: Right): boolean {
+    return RIGHTS.indexOf(this.me.value?.right ?? "view") >= RIGHTS.indexOf(right);
+  }
+
+  /** A link for one run leads to that run, whatever the URL says. */
+  go(hash: string): void {
+    const only = this.me.value?.run;
+    const route: Route = only ? { at: "run", run: only } : routeOf(hash);
+    batch(() => {
+      this.route.value = route;
+      const run = route.at === "run" ? route.run : null;
+      if (run === (this.view.value?.run ?? null)) return;
+      this.view.value = run ? empty(run) : null;
+      this.panel.value = run ? (this.rows.value.get(run)?.panel ?? null) : null;
+      this.details.value = null;
+      this.trouble.value = "";
+    });
+  }
+
+  /** Takes in what came since the last frame. */
+  take(messages: readonly Message[]): void {
+    batch(() => {
+      const view = this.view.value;
+      if (view) this.view.value = reduceAll(view, messages);
+      this.putRows(messages.flatMap((one) => (one.event === "row" || one.event === "panel" ? [one.data] : [])));
+    });
+  }
+
+  /** A panel that comes, be it by the stream or with an answer. */
+  turn(panel: Panel): void {
+    const before = this.panel.value;
+    if (before && before.run === panel.run && before.seq > panel.seq) return;
+    this.panel.value = panel;
+    if (before?.run === panel.run && before.state !== panel.state) {
+      this.announced.value = `${panel.label}. ${panel.says}`;
+    }
+  }
+
+  /** A press was taken: if it holds or stops the run, no further text of it is shown. */
+  acknowledged(run: string, ack: Ack): void {
+    const view = this.view.value;
+    if (!view?.panel || view.run !== run || ack.seq <= view.panel.seq) return;
+    this.view.value = reduceAll(view, [{ event: "panel", data: { ...view.panel, state: ack.state } }]);
+  }
+
+  putRows(panels: readonly Panel[]): void {
+    if (!panels.length) return;
+    const rows = new Map(this.rows.value);
+    const at = performance.now();
+    for (const panel of panels) {
+      const known = rows.get(panel.run)?.panel;
+      if (!known || known.seq <= panel.seq) rows.set(panel.run, { panel, at });
+    }
+    this.rows.value = rows;
+  }
+
+  async loadRows(before?: string): Promise<void> {
+    if (this.me.value?.run) return;
+    const found = await this.client.runs(before ? { before, limit: PAGE } : { limit: PAGE });
+    batch(() => {
+      this.putRows(found);
+      this.hasMore.value = found.length === PAGE;
+      this.hasLoaded.value = true;
+    });
+  }
+
+  async loadMore(): Promise<void> {
+    const oldest = [...this.rows.value.values()].sort((a, b) => a.panel.created_at_ms - b.panel.created_at_ms)[0];
+    await this.loadRows(oldest?.panel.run);
+  }
+
+  async loadInbox(): Promise<void> {
+    const found = await this.client.inbox();
+    this.inbox.value = { ...found, at: performance.now() };
+  }
+
+  async loadDetails(run: string): Promise<void> {
+    const found = await this.client.run(run);
+    if (this.view.value?.run !== run) return;
+    batch(() => {
+      this.details.value = found;
+      this.turn(found.panel);
+      this.putRows([found.panel]);
+    });
+  }
+
+  showRest(part: string): void {
+    const view = this.view.value;
+    if (view) this.view.value = showRest(view, part);
+  }
+}
+
+export const StoreContext = createContext<Store | null>(null);
+
+export function useStore(): Store {
+  const store = useContext(StoreContext);
+  if (!store) throw new Error("This is shown outside the page.");
+  return store;
+}

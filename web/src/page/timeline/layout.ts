@@ -1,0 +1,115 @@
+/** The picture of a run, as numbers: what is where. Knows nothing of the document. */
+import type { View } from "../view/view";
+import { duration } from "../words";
+import { place, segmentsOf, type Segment } from "./scale";
+
+export interface Bar {
+  x: number;
+  width: number;
+  lane: number;
+  kind: string; // model, or what became of a step
+  name: string;
+  count: number; // more than one: so many steps, too close to tell apart
+}
+
+export interface Mark {
+  x: number;
+  sign: string;
+  says: string;
+}
+
+export interface Picture {
+  left: number;
+  width: number;
+  segments: Segment[];
+  marks: Mark[];
+  bars: Bar[];
+  lanes: string[]; // their names; the first ones
+  bursts: { x: number; width: number; kind: string }[];
+  summary: string;
+}
+
+const TOOL_LANES = 4;
+const NARROW = 2;
+
+export function layOut(view: View, now: number, left: number, width: number): Picture {
+  const segments = segmentsOf(view.stretches, now, left, width - left);
+  const at = (ms: number): number => place(segments, ms);
+  const { bars, toolLanes } = barsOf(view, now, at);
+  const marks = marksOf(view, at);
+  return {
+    left,
+    width,
+    segments,
+    marks,
+    bars,
+    lanes: ["model", ...Array.from({ length: toolLanes }, (_, n) => (n ? "" : "steps"))],
+    bursts: burstsOf(view, at),
+    summary: summaryOf(view, segments, marks),
+  };
+}
+
+function barsOf(view: View, now: number, at: (ms: number) => number): { bars: Bar[]; toolLanes: number } {
+  const bars: Bar[] = [];
+  const ends: number[] = []; // of each tool lane, the x where it is free again
+  const last: (Bar | undefined)[] = [];
+  for (const step of view.steps.values()) {
+    const x = at(step.from);
+    const width = Math.max(1, at(step.to || now) - x);
+    const kind = step.model ? "model" : step.undo === "undone" ? "undone" : step.status;
+    const free = ends.findIndex((end) => end <= x + 0.5);
+    const tool = free >= 0 ? free : Math.min(ends.length, TOOL_LANES - 1);
+    const lane = step.model ? 0 : tool + 1;
+    if (!step.model) ends[tool] = Math.max(ends[tool] ?? 0, x + width);
+    const before = last[lane];
+    if (before && before.kind === kind && width < NARROW && x - (before.x + before.width) < 1) {
+      before.width = Math.max(before.width, x + width - before.x);
+      before.count += 1;
+      continue;
+    }
+    const bar: Bar = { x, width, lane, kind, name: step.model || step.name, count: 1 };
+    last[lane] = bar;
+    bars.push(bar);
+  }
+  return { bars, toolLanes: Math.max(1, ends.length) };
+}
+
+function marksOf(view: View, at: (ms: number) => number): Mark[] {
+  const pressed = [...view.notes.values()]
+    .filter((note) => note.weight === "press")
+    .map((note) => ({ at: note.at, sign: note.sign, says: `${note.by} ${note.says}${why(note.reason)}` }));
+  const told = [...view.told.values()].map((one) => ({
+    at: one.at,
+    sign: "↪",
+    says: `${one.by}: ${one.text}${why(one.reason)}`,
+  }));
+  const answered = [...view.questions.values()]
+    .filter((question) => question.status === "answered" && question.kind !== "timer")
+    .map((question) => ({
+      at: question.settledAt,
+      sign: question.verdict === "denied" ? "✕" : "✓",
+      says: `${question.by} ${question.verdict || "answered"}: ${question.tool || question.text}${why(question.reason)}`,
+    }));
+  return [...pressed, ...told, ...answered]
+    .sort((a, b) => a.at - b.at)
+    .map((mark) => ({ x: at(mark.at), sign: mark.sign, says: mark.says }));
+}
+
+function why(reason: string): string {
+  return reason ? ` (“${reason}”)` : "";
+}
+
+function burstsOf(view: View, at: (ms: number) => number): Picture["bursts"] {
+  return [...view.parts.values()].map((part) => {
+    const x = at(part.from);
+    return { x, width: Math.max(1.5, at(part.to) - x), kind: part.state === "cut" ? "cut" : part.kind };
+  });
+}
+
+function summaryOf(view: View, segments: readonly Segment[], marks: readonly Mark[]): string {
+  const times = new Map<string, number>();
+  for (const { stretch, from, to } of segments) times.set(stretch.pace, (times.get(stretch.pace) ?? 0) + to - from);
+  const spent = [...times].map(([pace, ms]) => `${pace} ${duration(ms)}`).join(", ");
+  const pressed = marks.slice(0, 50).map((mark) => mark.says).join("; ");
+  return `${view.steps.size} steps. ${spent}.${pressed ? ` ${pressed}.` : ""}`;
+}

@@ -1,0 +1,49 @@
+/** The words for what the journal says in one. The same on every surface. */
+import { clock } from "../bar/words";
+import type { Effect, Rung, RunIn } from "../wire/events";
+
+export { clock, dollars } from "../bar/words";
+
+export const EFFECT: Record<Effect, string> = {
+  none: "only reads",
+  idempotent: "safe to repeat",
+  once: "acts once",
+};
+
+export const STOPS: Record<RunIn, string> = {
+  "": "",
+  loop: "stops when cancelled",
+  process: "own process, can be killed",
+  thread: "in a thread, cannot be stopped",
+  remote: "elsewhere, can only be asked to stop",
+};
+
+export const RUNG: Record<Rung, string> = {
+  "": "",
+  cooperative: "stopped at a checkpoint",
+  task_cancel: "its task was cancelled",
+  transport_closed: "the connection was closed",
+  stop_requested: "was asked to stop; the other side has not confirmed it",
+  terminated: "its processes were told to end",
+  killed: "its processes were killed",
+  abandoned: "was left behind",
+};
+
+/** 340 ms, 4.2 s, 03:10 */
+export function duration(ms: number): string {
+  if (ms < 1000) return `${Math.max(0, Math.round(ms))} ms`;
+  return ms < 60_000 ? `${(ms / 1000).toFixed(1)} s` : clock(ms);
+}
+
+/** 14:03:27, by the clock of whoever looks */
+export function timeOfDay(ms: number): string {
+  return new Date(ms).toLocaleTimeString("en-GB");
+}
+
+export function moment(ms: number): string {
+  return new Date(ms).toLocaleString("en-GB", { dateStyle: "medium", timeStyle: "medium" });
+}
+
+export function count(n: number, one: string, many = `${one}s`): string {
+  return `${n.toLocaleString("en")} ${n === 1 ? one : many}`;
+}
