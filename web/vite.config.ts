@@ -7,6 +7,7 @@ export default defineConfig({
     outDir: "../src/pullcord/web",
     emptyOutDir: false, // the bar's build writes here too
     target: "es2022",
+    cssTarget: ["chrome125", "firefox128", "safari18"],
     modulePreload: { polyfill: false },
     cssCodeSplit: false,
     assetsInlineLimit: 0,

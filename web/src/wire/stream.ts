@@ -1,6 +1,6 @@
 /** Follows a stream of the server for as long as somebody looks: comes back after a loss, from the last id. */
 
-import type { Client } from "./client";
+import type { Asking } from "./asking";
 import { Refused } from "./refused";
 import { type SseMessage, SseParser } from "./sse";
 import type { StreamMessages } from "./types";
@@ -25,7 +25,7 @@ const FINAL = new Set([400, 401, 403, 404]);
 /** Returns when `signal` is aborted.
  *
  * Throws `Refused` if the server will not have us, which no other try would change. */
-export async function follow(client: Client, following: Following): Promise<void> {
+export async function follow(client: Asking, following: Following): Promise<void> {
   const { signal } = following;
   const backOff = new BackOff();
   const lost = new LossTeller(following.onConnected);
@@ -53,7 +53,7 @@ export async function follow(client: Client, following: Following): Promise<void
 }
 
 async function* messages(
-  client: Client,
+  client: Asking,
   { path, query, after }: { path: string; query?: Following["query"]; after: string | undefined },
   signal: AbortSignal,
   lost: LossTeller,
