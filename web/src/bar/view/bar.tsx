@@ -17,16 +17,16 @@ export function Bar({ model, announcement }: { model: BarModel; announcement: st
     <div class="bar" role="region" data-state={panel?.state ?? ""} aria-label={name} tabIndex={-1}>
       {panel ? <Head model={model} panel={panel} /> : <Absent model={model} />}
       <div class="middle">
-        {panel ? <Between model={model} panel={panel} /> : <div class="between" />}
+        {panel ? <Between model={model} panel={panel} /> : <Why refused={model.refused} />}
         <Extras model={model} />
       </div>
       <div class="lower">
         <Actions model={model} />
-        {panel?.ended ? <div class="reasons" /> : <Reasons model={model} />}
+        {panel && !panel.ended ? <Reasons model={model} /> : <div class="reasons" />}
+        <p class={model.notice ? "foot notice" : "foot"} role="status" id="hint">
+          {foot(model)}
+        </p>
       </div>
-      <p class={model.notice ? "foot notice" : "foot"} role="status" id="hint">
-        {foot(model)}
-      </p>
       {panel?.ended && model.isReceiptOpen && (
         <div id="receipt">
           <ReceiptLines receipt={model.receipt} />
@@ -52,9 +52,19 @@ function Absent({ model }: { model: BarModel }): JSX.Element {
   );
 }
 
+function Why({ refused }: { refused: string }): JSX.Element {
+  return (
+    <div class="between">
+      <p class="line">
+        <Text of={refused} />
+      </p>
+    </div>
+  );
+}
+
 function foot(model: BarModel): JSX.Element | string {
   if (model.notice) return <Text of={model.notice} />;
-  if (model.refused) return <Text of={model.refused} />;
+  if (model.refused && model.panel) return <Text of={model.refused} />;
   if (!model.connected) return "Connection lost; the run goes on. Trying again …";
   if (model.open === "redirect") return "Enter sends · Shift+Enter new line · Esc closes";
   if (model.reason) return "Said with the next pause, redirect or cancel.";

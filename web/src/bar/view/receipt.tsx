@@ -49,7 +49,7 @@ export function ReceiptLines({ receipt }: { receipt: Receipt | null }): JSX.Elem
 
 function Asked({ receipt }: { receipt: Receipt }): JSX.Element | null {
   if (!receipt.asked_at_ms) return null;
-  const took = receipt.effect_at_ms ? `, in effect ${((receipt.effect_at_ms - receipt.asked_at_ms) / 1000).toFixed(1)} s later` : "";
+  const took = receipt.effect_at_ms ? `, in effect ${short(receipt.effect_at_ms - receipt.asked_at_ms)} later` : "";
   const how = receipt.rung ? ` (${receipt.rung.replaceAll("_", " ")})` : "";
   return (
     <Entry name="asked">
@@ -59,6 +59,10 @@ function Asked({ receipt }: { receipt: Receipt }): JSX.Element | null {
       {receipt.reason && <Text of={`“${receipt.reason}”`} />}
     </Entry>
   );
+}
+
+function short(ms: number): string {
+  return ms < 1000 ? `${ms} ms` : `${(ms / 1000).toFixed(1)} s`;
 }
 
 function Entry({ name, children }: { name: string; children: ComponentChildren }): JSX.Element {
