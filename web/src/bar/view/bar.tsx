@@ -2,6 +2,7 @@
 /** The whole bar. Its parts keep their places and their heights, whatever the run does. */
 
 import type { JSX } from "preact";
+import { shownLine } from "../../shown";
 import type { BarModel } from "../model";
 import { Actions, Extras } from "./actions";
 import { Between } from "./between";
@@ -12,7 +13,7 @@ import { Text } from "./text";
 
 export function Bar({ model, announcement }: { model: BarModel; announcement: string }): JSX.Element {
   const { panel } = model;
-  const name = panel ? `Run ${panel.agent}` : "Run";
+  const name = panel ? shownLine(`Run ${panel.run} of ${panel.agent}`) : "Run";
   return (
     <div class="bar" role="region" data-state={panel?.state ?? ""} aria-label={name} tabIndex={-1}>
       {panel ? <Head model={model} panel={panel} /> : <Absent model={model} />}

@@ -2,12 +2,15 @@
 /** The two lines between the state and the buttons. Always two, so that nothing below them moves. */
 
 import type { ComponentChildren, JSX } from "preact";
-import type { Panel } from "../../wire/types";
+import type { Panel, RunState } from "../../wire/types";
 import type { BarModel } from "../model";
 import { tallyInWords } from "../words";
 import { Composer } from "./composer";
 import { Raise } from "./raise";
 import { Text } from "./text";
+
+/** Nothing comes next any more, whatever was planned. */
+const ENDING = new Set<RunState>(["cancelling", "stopping"]);
 
 export function Between({ model, panel }: { model: BarModel; panel: Panel }): JSX.Element {
   if (model.open === "redirect") return <Composer model={model} panel={panel} />;
@@ -49,6 +52,7 @@ function Ended({ panel }: { panel: Panel }): JSX.Element {
 
 function Coming({ panel }: { panel: Panel }): JSX.Element {
   const told = panel.told.at(-1);
+  const next = ENDING.has(panel.state) ? null : panel.next;
   if (told !== undefined) {
     return (
       <Line kind="added" name="+ told">
@@ -57,8 +61,8 @@ function Coming({ panel }: { panel: Panel }): JSX.Element {
     );
   }
   return (
-    <Line kind="" name={panel.next ? "next" : ""}>
-      {panel.next && <Text of={panel.next.after} />}
+    <Line kind="" name={next ? "next" : ""}>
+      {next && <Text of={next.after} />}
     </Line>
   );
 }

@@ -1,0 +1,172 @@
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import { Refused, Unanswered } from "../wire/refused";
+import type { Ack, Panel } from "../wire/types";
+import { type BarEvents, BarModel, OTHER } from "./model";
+import { button, panelOf } from "./panel.sample";
+
+type Asked = [run: string, verb: string, body: Record<string, unknown>];
+
+const APPLIED: Ack = { verdict: "applied", seq: 42, state: "pausing" };
+
+function bar(answer: () => Promise<unknown> = () => Promise.resolve(APPLIED)) {
+  const asked: Asked[] = [];
+  const told: [keyof BarEvents, unknown][] = [];
+  const ask = (run: string, verb: string, body: Record<string, unknown>): Promise<unknown> => {
+    asked.push([run, verb, body]);
+    return answer();
+  };
+  const client = { base: new URL("http://host/agents/"), command: ask, begin: ask, receipt: () => answer() };
+  const model = new BarModel({
+    client: () => client as never,
+    now: () => Date.now(),
+    changed: () => undefined,
+    emit: (kind, detail) => told.push([kind, detail]) > 0,
+  });
+  const given = (more: Partial<Panel> = {}): void => model.accept(panelOf(more));
+  given();
+  return { model, asked, told, given };
+}
+
+beforeEach(() => void vi.useFakeTimers());
+afterEach(() => void vi.useRealTimers());
+
+test("a stop is never stale: pause and cancel do not say what was seen", () => {
+  const { model, asked } = bar();
+  model.press("go");
+  model.press("cancel");
+  expect(asked).toEqual([
+    ["r1", "pause", {}],
+    ["r1", "cancel", {}],
+  ]);
+});
+
+test("resume, redirect and raise say what was seen", async () => {
+  const { model, asked, given } = bar();
+  given({ buttons: [button("resume"), button("redirect"), button("raise")], raise: [{ cap: "usd", used: 2, of: 2, suggest: 4 }] });
+  await vi.advanceTimersByTimeAsync(500);
+  model.press("go");
+  model.write(" EU only ");
+  await model.sendRedirect();
+  model.press("extra-raise");
+  await model.sendRaise();
+  expect(asked).toEqual([
+    ["r1", "resume", { seen_seq: 41 }],
+    ["r1", "redirect", { instruction: "EU only", seen_seq: 41 }],
+    ["r1", "raise", { caps: { usd: 4 }, seen_seq: 41 }],
+  ]);
+});
+
+test("a reason rides on the next press, once, and not on a resume", async () => {
+  const { model, asked, given } = bar();
+  model.choose("wrong path");
+  model.press("go");
+  await vi.advanceTimersByTimeAsync(0);
+  model.press("go");
+  model.choose(OTHER);
+  model.writeReason(" the join ");
+  model.press("cancel");
+  expect(asked.map(([, , body]) => body["reason"])).toEqual(["wrong path", undefined, "the join"]);
+  given({ seq: 42, buttons: [button("resume")] });
+  await vi.advanceTimersByTimeAsync(500);
+  model.choose("looks unsafe");
+  model.press("go");
+  expect(asked.at(-1)).toEqual(["r1", "resume", { seen_seq: 42 }]);
+  expect(model.reason).toBe("looks unsafe");
+});
+
+test("the same reason again takes it back", () => {
+  const { model } = bar();
+  model.choose("wrong path");
+  model.choose("wrong path");
+  expect(model.reason).toBe("");
+});
+
+test("a button that has just become another takes no press for a moment", async () => {
+  const { model, asked, given } = bar();
+  model.press("cancel");
+  await vi.advanceTimersByTimeAsync(0);
+  given({ seq: 42, state: "cancelling", buttons: [button("cancel", { label: "Stop now", body: { now: true } })] });
+  model.press("cancel"); // the second half of a double click
+  expect(asked).toHaveLength(1);
+  await vi.advanceTimersByTimeAsync(500);
+  model.press("cancel");
+  expect(asked.at(-1)).toEqual(["r1", "cancel", { now: true }]);
+});
+
+test("a press too many on a run that has ended starts nothing", () => {
+  const { model, asked, given } = bar();
+  given({ seq: 50, ended: true, state: "failed", buttons: [button("fork"), button("continue")] });
+  model.press("go");
+  model.press("cancel");
+  expect(asked).toEqual([]);
+});
+
+test("it shows at once that it was pressed, and the same press is not sent twice", async () => {
+  const { model, asked, told } = bar();
+  model.press("go");
+  model.press("go");
+  expect(model.isBusy("pause")).toBe(true);
+  await vi.advanceTimersByTimeAsync(0);
+  expect(model.isBusy("pause")).toBe(false);
+  expect(asked).toHaveLength(1);
+  expect(told).toEqual([["ack", { run: "r1", verb: "pause", ack: APPLIED }]]);
+});
+
+test("a press that came too late is said in the server's words", async () => {
+  const ack: Ack = { verdict: "too_late", seq: 44, state: "completed", message: "Too late: it had completed." };
+  const problem = { type: "", title: "", status: 409, detail: "longer", code: "too_late", ack };
+  const { model, told } = bar(() => Promise.reject(new Refused(problem)));
+  model.press("go");
+  await vi.advanceTimersByTimeAsync(0);
+  expect(model.notice).toBe("Too late: it had completed.");
+  expect(told).toEqual([["problem", { run: "r1", verb: "pause", detail: "Too late: it had completed.", ack }]]);
+});
+
+test("an instruction that was not taken stays in its field", async () => {
+  const { model } = bar(() => Promise.reject(new Unanswered(null)));
+  model.press("redirect");
+  model.write("EU only");
+  await model.sendRedirect();
+  expect([model.open, model.draft, model.notice]).toEqual(["redirect", "EU only", "The server does not answer."]);
+});
+
+test("a button that cannot act says why, and asks nothing", () => {
+  const { model, asked, given } = bar();
+  given({ buttons: [button("pause", { off: "a limit is ending it" })] });
+  model.press("go");
+  expect(model.notice).toBe("a limit is ending it");
+  expect(asked).toEqual([]);
+});
+
+test("an older panel that comes late is not shown", () => {
+  const { model, given } = bar();
+  given({ seq: 50, state: "paused" });
+  given({ seq: 49, state: "pausing" });
+  expect(model.panel?.state).toBe("paused");
+});
+
+test("another run begins with nothing of the one before", () => {
+  const { model, given } = bar();
+  model.press("redirect");
+  model.write("EU only");
+  model.choose("wrong path");
+  given({ run: "r2", seq: 1 });
+  expect([model.open, model.draft, model.reason]).toEqual(["", "", ""]);
+});
+
+test("the hold is counted down from when the panel came", async () => {
+  const { model, given } = bar();
+  given({ state: "pausing", hold_left_ms: 7_000 });
+  await vi.advanceTimersByTimeAsync(2_000);
+  expect(model.holdLeftMs).toBe(5_000);
+  await vi.advanceTimersByTimeAsync(9_000);
+  expect(model.holdLeftMs).toBe(0);
+});
+
+test("continue opens the run that it made", async () => {
+  const { model, told, given } = bar(() => Promise.resolve("r2"));
+  given({ seq: 50, ended: true, state: "completed", buttons: [button("continue")] });
+  model.press("end-continue");
+  await vi.advanceTimersByTimeAsync(0);
+  expect(told).toEqual([["open", { run: "r2", from: "r1" }]]);
+});
