@@ -1,10 +1,12 @@
-/** What comes between two frames is handed on together, once. A flood waits in line, not the click. */
+/** What comes between two drawings is handed on together, once. A flood waits in line, not the click. */
 
-const BUDGET = 1_000; // messages for one frame; the rest have the next one
+const BUDGET = 1_000; // messages for one drawing; the rest have the next one
+const EVERY_MS = 30; // as often as an eye can follow text; the frames between belong to the buttons
 
 export class Frames<T> {
   #waiting: T[] = [];
   #frame = 0;
+  #last = 0;
   readonly #take: (batch: T[]) => void;
 
   constructor(take: (batch: T[]) => void) {
@@ -21,11 +23,13 @@ export class Frames<T> {
     this.#waiting = [];
   }
 
-  #drain = (): void => {
+  #drain = (now: number): void => {
     this.#frame = 0;
-    const batch = this.#waiting.slice(0, BUDGET);
-    this.#waiting = this.#waiting.slice(BUDGET);
+    const isTooSoon = now - this.#last < EVERY_MS;
+    const batch = isTooSoon ? [] : this.#waiting.splice(0, BUDGET);
     if (this.#waiting.length) this.#frame = requestAnimationFrame(this.#drain);
-    if (batch.length) this.#take(batch);
+    if (!batch.length) return;
+    this.#last = now;
+    this.#take(batch);
   };
 }

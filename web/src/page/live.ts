@@ -5,6 +5,7 @@ import { follow } from "../wire/stream";
 import type { Panel } from "../wire/types";
 import { Frames } from "./frames";
 import type { Store } from "./store";
+import { Trickle } from "./trickle";
 import type { Message } from "./view/reduce";
 
 const INBOX_SETTLES_MS = 120;
@@ -23,6 +24,7 @@ export function keepTrue(store: Store): void {
 
 function keepStream(store: Store): void {
   const frames = new Frames<Message>((batch) => store.take(batch));
+  const panels = new Trickle((batch) => store.putPanels(batch));
   let stop = new AbortController();
   let looking: string | null | undefined;
   effect(() => {
@@ -33,11 +35,16 @@ function keepStream(store: Store): void {
     frames.clear();
     stop = new AbortController();
     if (run) void details(store, run);
-    void watch(store, frames, run, stop.signal);
+    void watch(store, { frames, panels }, run, stop.signal);
   });
 }
 
-async function watch(store: Store, frames: Frames<Message>, run: string | null, signal: AbortSignal): Promise<void> {
+interface Into {
+  frames: Frames<Message>;
+  panels: Trickle;
+}
+
+async function watch(store: Store, { frames, panels }: Into, run: string | null, signal: AbortSignal): Promise<void> {
   const only = store.me.peek()?.run;
   try {
     await follow(store.client, {
@@ -49,10 +56,10 @@ async function watch(store: Store, frames: Frames<Message>, run: string | null, 
         record: (data) => frames.push({ event: "record", data }),
         text: (data) => frames.push({ event: "text", data }),
         panel: (data) => {
-          store.turn(data);
+          panels.push(data);
           frames.push({ event: "panel", data });
         },
-        row: (data) => frames.push({ event: "row", data }),
+        row: (data) => panels.push(data),
       },
       onConnected: (isConnected) => {
         store.isConnected.value = isConnected;

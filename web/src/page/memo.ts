@@ -1,15 +1,19 @@
-/** A component that is made anew only when one of its properties is another. */
-import { Component, type ComponentChild, type ComponentType } from "preact";
+/** A component that is drawn anew only when one of its properties is another, or a signal it reads. */
+import { type ComponentChild, type ComponentType, type FunctionComponent, h } from "preact";
+import { useRef } from "preact/hooks";
 
-export function memo<Props extends object>(draw: (props: Props) => ComponentChild): ComponentType<Props> {
-  return class extends Component<Props> {
-    override shouldComponentUpdate(next: Readonly<Props>): boolean {
-      const names = new Set([...Object.keys(next), ...Object.keys(this.props)]) as Set<keyof Props>;
-      return [...names].some((name) => next[name] !== this.props[name]);
+export function memo<Props extends object>(draw: FunctionComponent<Props>): ComponentType<Props> {
+  return function Memo(props: Props) {
+    const last = useRef<{ props: Props; drawn: ComponentChild } | null>(null);
+    if (last.current && isSame(last.current.props, props)) {
+      return last.current.drawn; // the same node as before: nothing below it is looked at
     }
-
-    override render(): ComponentChild {
-      return draw(this.props as Props);
-    }
+    last.current = { props, drawn: h(draw, props) };
+    return last.current.drawn;
   };
+}
+
+function isSame<Props extends object>(a: Props, b: Props): boolean {
+  const names = Object.keys({ ...a, ...b }) as (keyof Props)[];
+  return names.every((name) => a[name] === b[name]);
 }

@@ -19,7 +19,7 @@ export function Shell({ isHelpOpen }: { isHelpOpen: Signal<boolean> }) {
       <a class="skip" href="#main" onClick={(event) => (event.preventDefault(), document.getElementById("main")?.focus())}>
         Skip to the run
       </a>
-      {!isOnly && <Side />}
+      {!isOnly && <Side onHelp={() => (isHelpOpen.value = true)} />}
       <main id="main" tabIndex={-1}>
         {!store.isConnected.value && <Lost />}
         <Screen />
@@ -52,7 +52,7 @@ function Screen() {
   }
 }
 
-function Side() {
+function Side({ onHelp }: { onHelp: () => void }) {
   const { wants, route } = useStore();
   const at = route.value.at;
   const n = wants.value;
@@ -73,9 +73,9 @@ function Side() {
         </a>
       </nav>
       <RunList />
-      <p class="hint" aria-hidden="true">
-        <kbd>?</kbd> keys
-      </p>
+      <button type="button" class="hint" onClick={onHelp}>
+        <kbd>?</kbd> Keys
+      </button>
     </div>
   );
 }

@@ -2,6 +2,7 @@
 import { useEffect, useState } from "preact/hooks";
 import { shownLine } from "../shown";
 import type { Agent, Json } from "../wire/types";
+import { Back } from "./back";
 import { usePressing } from "./pressing";
 import { hrefOf } from "./routes";
 import { useStore } from "./store";
@@ -52,6 +53,7 @@ export function StartScreen() {
   return (
     <div class="screen">
       <header>
+        <Back />
         <h1>Start a run</h1>
       </header>
       <form
@@ -138,7 +140,10 @@ function Select<K extends string>({ value, words, onChange }: SelectProps<K>) {
 function NoAgents() {
   return (
     <div class="screen">
-      <h1>Start a run</h1>
+      <header>
+        <Back />
+        <h1>Start a run</h1>
+      </header>
       <p class="empty">
         This server knows no agents. Name some when you start it: <code>pullcord serve FILE.py:AGENT</code>
       </p>

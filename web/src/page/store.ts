@@ -63,21 +63,26 @@ export class Store {
     });
   }
 
-  /** Takes in what came since the last frame. */
+  /** Takes in what came since the last frame, of the run that is looked at. */
   take(messages: readonly Message[]): void {
+    const view = this.view.value;
+    if (view) this.view.value = reduceAll(view, messages);
+  }
+
+  /** How runs are now, be it by the stream or with an answer. */
+  putPanels(panels: readonly Panel[]): void {
     batch(() => {
-      const view = this.view.value;
-      if (view) this.view.value = reduceAll(view, messages);
-      this.putRows(messages.flatMap((one) => (one.event === "row" || one.event === "panel" ? [one.data] : [])));
+      for (const panel of panels) this.#turn(panel);
+      this.#putRows(panels);
     });
   }
 
-  /** A panel that comes, be it by the stream or with an answer. */
-  turn(panel: Panel): void {
+  #turn(panel: Panel): void {
     const before = this.panel.value;
-    if (before && before.run === panel.run && before.seq > panel.seq) return;
+    const run = this.view.value?.run;
+    if (panel.run !== run || (before && before.run === run && before.seq > panel.seq)) return;
     this.panel.value = panel;
-    if (before?.run === panel.run && before.state !== panel.state) {
+    if (before?.run === run && before.state !== panel.state) {
       this.announced.value = `${panel.label}. ${panel.says}`;
     }
   }
@@ -89,8 +94,7 @@ export class Store {
     this.view.value = reduceAll(view, [{ event: "panel", data: { ...view.panel, state: ack.state } }]);
   }
 
-  putRows(panels: readonly Panel[]): void {
-    if (!panels.length) return;
+  #putRows(panels: readonly Panel[]): void {
     const rows = new Map(this.rows.value);
     const at = performance.now();
     for (const panel of panels) {
@@ -104,7 +108,7 @@ export class Store {
     if (this.me.value?.run) return;
     const found = await this.client.runs(before ? { before, limit: PAGE } : { limit: PAGE });
     batch(() => {
-      this.putRows(found);
+      this.putPanels(found);
       this.hasMore.value = found.length === PAGE;
       this.hasLoaded.value = true;
     });
@@ -125,8 +129,7 @@ export class Store {
     if (this.view.value?.run !== run) return;
     batch(() => {
       this.details.value = found;
-      this.turn(found.panel);
-      this.putRows([found.panel]);
+      this.putPanels([found.panel]);
     });
   }
 

@@ -20,7 +20,7 @@ export function LongText({ text, label }: { text: string; label: string }) {
   const isLong = text.length > FOLD;
   return (
     <>
-      <pre class="value" tabIndex={0} role="region" aria-label={label}>
+      <pre class="value" tabIndex={0} role="group" aria-label={label}>
         {shown(isLong && !isWhole ? text.slice(0, FOLD) : text)}
       </pre>
       {isLong && !isWhole && (

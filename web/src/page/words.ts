@@ -35,15 +35,31 @@ export function duration(ms: number): string {
   return ms < 60_000 ? `${(ms / 1000).toFixed(1)} s` : clock(ms);
 }
 
+/** What is left of a time: in days as long as it is days. */
+export function left(ms: number): string {
+  const hours = Math.floor(ms / 3_600_000);
+  return hours < 48 ? clock(ms) : `${Math.floor(hours / 24)} days`;
+}
+
 /** 14:03:27, by the clock of whoever looks */
 export function timeOfDay(ms: number): string {
-  return new Date(ms).toLocaleTimeString("en-GB");
+  return TIME.format(ms);
 }
 
 export function moment(ms: number): string {
-  return new Date(ms).toLocaleString("en-GB", { dateStyle: "medium", timeStyle: "medium" });
+  return MOMENT.format(ms);
+}
+
+/** 1,204 */
+export function number(n: number): string {
+  return NUMBER.format(n);
 }
 
 export function count(n: number, one: string, many = `${one}s`): string {
-  return `${n.toLocaleString("en")} ${n === 1 ? one : many}`;
+  return `${number(n)} ${n === 1 ? one : many}`;
 }
+
+// Made once: making one takes longer than everything else a line needs.
+const TIME = new Intl.DateTimeFormat("en-GB", { timeStyle: "medium" });
+const MOMENT = new Intl.DateTimeFormat("en-GB", { dateStyle: "medium", timeStyle: "medium" });
+const NUMBER = new Intl.NumberFormat("en");

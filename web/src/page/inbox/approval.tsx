@@ -5,7 +5,7 @@ import type { Card, Json } from "../../wire/types";
 import { usePressing } from "../pressing";
 import { hrefOf } from "../routes";
 import { useStore } from "../store";
-import { clock, EFFECT } from "../words";
+import { EFFECT, left as inWords } from "../words";
 import { once, useArmed } from "./arming";
 import { TrueCall } from "./call";
 
@@ -42,7 +42,7 @@ export function Approval({ card, at }: { card: Card; at: number }) {
       <p class="effects">
         <span>{EFFECT[card.effect] ?? shownLine(card.effect, 40)}</span>
         <strong>{card.can_be_undone ? "can be undone" : "cannot be undone"}</strong>
-        <span class="num">{left > 0 ? `expires in ${clock(left)}` : "expired"}</span>
+        <span class="num">{left > 0 ? `expires in ${inWords(left)}` : "expired"}</span>
         <a href={hrefOf({ at: "run", run: card.run })}>{shownLine(card.agent, 60)}</a>
       </p>
       <figure class="words">

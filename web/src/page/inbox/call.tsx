@@ -14,7 +14,7 @@ export function TrueCall({ tool, args, box }: CallProps) {
   const given: [string, Json][] = isNamed ? Object.entries(args) : [["", args]];
   return (
     <div class="call" ref={box}>
-      <h3 class="mono">{shownLine(tool, 80)}</h3>
+      <p class="tool">{shownLine(tool, 80)}</p>
       <div class="args mono" tabIndex={0} role="group" aria-label={`Arguments of ${shownLine(tool, 80)}`}>
         <dl>
         {given.map(([name, value]) => (

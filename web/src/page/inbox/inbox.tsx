@@ -1,5 +1,6 @@
 /** Everything that waits for a person, over all runs. */
 import { useStore } from "../store";
+import { Back } from "../back";
 import { Approval } from "./approval";
 import { Asked } from "./asked";
 import { Attention } from "./attention";
@@ -11,6 +12,7 @@ export function InboxScreen() {
   return (
     <div class="screen">
       <header>
+        <Back />
         <h1>Inbox</h1>
       </header>
       {isEmpty && hasLoaded.value && (

@@ -32,12 +32,8 @@ export const ToldLine = memo(function ToldLine({ told }: { told: Told }) {
     <Line sign="↪" at={told.at} kind="press">
       <b>{shownLine(told.by, 60)}</b> {told.rewrote ? "rewrote what comes next" : "said"}
       <Reason text={told.reason} />
-      {told.rewrote ? (
-        <Diff before={told.rewrote} after={told.text} />
-      ) : (
-        <blockquote>{shown(told.text)}</blockquote>
-      )}
       <Aside text={OUTCOME[told.outcome]} />
+      <blockquote>{shown(told.text)}</blockquote>
     </Line>
   );
 });

@@ -23,9 +23,10 @@ const FEW = 12;
 
 export function Outcome({ end }: { end: End }) {
   const says = { completed: "Result", stopped: "Last answer", failed: "Why it failed", cancelled: "" }[end.state];
+  if (!says) return null;
   return (
     <section aria-labelledby="outcome-title" class="outcome">
-      {says && <h2 id="outcome-title">{says}</h2>}
+      <h2 id="outcome-title">{says}</h2>
       {end.leaves.length > 0 && <p>A limit has ended it: {shownLine(end.leaves.join(", "))}.</p>}
       {end.error && <LongText text={end.error} label="Error" />}
       {end.result !== null && <Value value={end.result} label={says} />}

@@ -1,13 +1,14 @@
 /** A run: the report scrolls, the bar below it never moves. */
 import { useEffect, useRef, useState } from "preact/hooks";
 import { shownLine } from "../../shown";
-import type { Json, Panel } from "../../wire/types";
+import type { Cost, Json, Panel } from "../../wire/types";
+import { Back } from "../back";
 import { Waiting } from "../inbox/inbox";
 import { hrefOf } from "../routes";
 import { useStore } from "../store";
 import { Timeline } from "../timeline/timeline";
 import { Value } from "../value";
-import { dollars, moment } from "../words";
+import { count, dollars, moment, number } from "../words";
 import { BarOf } from "./bar";
 import { Outcome, ReceiptOf } from "./receipt";
 import { Report } from "./report";
@@ -47,11 +48,7 @@ function Head({ panel, isOnly }: { panel: Panel; isOnly: boolean }) {
   const model = details.value?.model;
   return (
     <header class="head">
-      {!isOnly && (
-        <a class="back" href="#/">
-          All runs
-        </a>
-      )}
+      {!isOnly && <Back />}
       <h1>{shownLine(panel.agent, 80)}</h1>
       <p class="facts">
         <span class="mono">{panel.run}</span>
@@ -73,14 +70,16 @@ function Head({ panel, isOnly }: { panel: Panel; isOnly: boolean }) {
             goes on from <a href={hrefOf({ at: "run", run: forkedFrom })}>{forkedFrom}</a>
           </span>
         )}
-        <span class="num">
-          {dollars(panel.cost.usd_micros)}, {panel.cost.tokens_in.toLocaleString("en")} tokens in,{" "}
-          {panel.cost.tokens_out.toLocaleString("en")} out
-          {panel.cost.unknown_calls ? `, ${panel.cost.unknown_calls} of unknown price` : ""}
-        </span>
+        {panel.cost.tokens_in > 0 && <span class="num">{costWords(panel.cost)}</span>}
       </p>
     </header>
   );
+}
+
+function costWords(cost: Cost): string {
+  const tokens = `${number(cost.tokens_in)} tokens in, ${number(cost.tokens_out)} out`;
+  const unknown = cost.unknown_calls ? `, ${count(cost.unknown_calls, "call")} of unknown price` : "";
+  return `${dollars(cost.usd_micros)}, ${tokens}${unknown}`;
 }
 
 function Body({ run }: { run: string }) {

@@ -52,7 +52,8 @@ function statusWords(step: Step): string {
   const undo = UNDO[step.undo];
   if (undo) return undo;
   if (step.status === "done") return step.model ? "" : preview(step);
-  return STATUS[step.status];
+  const says = step.status === "failed" ? step.attempts.at(-1)?.says : "";
+  return says ? `failed: ${shownLine(says, 80)}` : STATUS[step.status];
 }
 
 function preview(step: Step): string {
@@ -63,10 +64,11 @@ function preview(step: Step): string {
 /** What can be known of it before it has happened: its effect, its undo, what a stop does to it. */
 function facts(step: Step): string[] {
   if (step.model) return step.spend ? [spendWords(step.spend)] : [];
-  const undo = step.undoable ? "can be undone" : step.effect === "none" ? "" : "cannot be undone";
+  const isOpen = step.status === "running";
+  const isHarmless = step.effect === "none" || (step.effect === "idempotent" && !isOpen);
+  const undo = step.undoable ? "can be undone" : isHarmless ? "" : "cannot be undone";
   const again = step.attempts.length > 1 ? `attempt ${step.attempts.length}` : "";
   const late = step.late && step.status !== "done" ? "it did happen, later" : "";
-  const isOpen = step.status === "running";
   const policy = step.tool || isOpen ? [EFFECT[step.effect], undo] : [];
   return [...policy, isOpen || step.runIn === "thread" ? STOPS[step.runIn] : "", again, late].filter(Boolean);
 }
@@ -94,7 +96,7 @@ function Inside({ step }: { step: Step }) {
       )}
       {parts.map((part) => (
         <Field name="Output" key={part.id}>
-          <div class="value" tabIndex={0} role="region" aria-label={`Output of ${step.name}`}>
+          <div class="value" tabIndex={0} role="group" aria-label={`Output of ${step.name}`}>
             <Words part={part} />
           </div>
         </Field>
@@ -140,7 +142,7 @@ function ladder(attempt: Attempt): string {
 export function Field({ name, children }: { name: string; children: preact.ComponentChildren }) {
   return (
     <div class="field">
-      <h4>{name}</h4>
+      <p class="field-name">{name}</p>
       {children}
     </div>
   );

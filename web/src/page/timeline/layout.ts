@@ -24,7 +24,7 @@ export interface Picture {
   segments: Segment[];
   marks: Mark[];
   bars: Bar[];
-  lanes: string[]; // their names; the first ones
+  lanes: string[]; // their names
   bursts: { x: number; width: number; kind: string }[];
   summary: string;
 }
@@ -35,7 +35,7 @@ const NARROW = 2;
 export function layOut(view: View, now: number, left: number, width: number): Picture {
   const segments = segmentsOf(view.stretches, now, left, width - left);
   const at = (ms: number): number => place(segments, ms);
-  const { bars, toolLanes } = barsOf(view, now, at);
+  const { bars, lanes } = barsOf(view, now, at);
   const marks = marksOf(view, at);
   return {
     left,
@@ -43,13 +43,14 @@ export function layOut(view: View, now: number, left: number, width: number): Pi
     segments,
     marks,
     bars,
-    lanes: ["model", ...Array.from({ length: toolLanes }, (_, n) => (n ? "" : "steps"))],
+    lanes,
     bursts: burstsOf(view, at),
     summary: summaryOf(view, segments, marks),
   };
 }
 
-function barsOf(view: View, now: number, at: (ms: number) => number): { bars: Bar[]; toolLanes: number } {
+function barsOf(view: View, now: number, at: (ms: number) => number): { bars: Bar[]; lanes: string[] } {
+  const models = [...view.steps.values()].some((step) => step.model) ? ["model"] : [];
   const bars: Bar[] = [];
   const ends: number[] = []; // of each tool lane, the x where it is free again
   const last: (Bar | undefined)[] = [];
@@ -59,7 +60,7 @@ function barsOf(view: View, now: number, at: (ms: number) => number): { bars: Ba
     const kind = step.model ? "model" : step.undo === "undone" ? "undone" : step.status;
     const free = ends.findIndex((end) => end <= x + 0.5);
     const tool = free >= 0 ? free : Math.min(ends.length, TOOL_LANES - 1);
-    const lane = step.model ? 0 : tool + 1;
+    const lane = step.model ? 0 : tool + models.length;
     if (!step.model) ends[tool] = Math.max(ends[tool] ?? 0, x + width);
     const before = last[lane];
     if (before && before.kind === kind && width < NARROW && x - (before.x + before.width) < 1) {
@@ -71,7 +72,7 @@ function barsOf(view: View, now: number, at: (ms: number) => number): { bars: Ba
     last[lane] = bar;
     bars.push(bar);
   }
-  return { bars, toolLanes: Math.max(1, ends.length) };
+  return { bars, lanes: [...models, ...ends.map((_, lane) => (lane ? "" : "steps"))] };
 }
 
 function marksOf(view: View, at: (ms: number) => number): Mark[] {

@@ -1,6 +1,6 @@
 /** The picture itself, drawn by hand. Each state has a shape of its own; colour only helps. */
 import { shownLine } from "../../shown";
-import { clock, duration } from "../words";
+import { duration } from "../words";
 import type { Bar, Picture } from "./layout";
 import type { Segment } from "./scale";
 
@@ -11,7 +11,7 @@ const CHAR = 6.2; // how wide a letter is, about
 
 export function Drawing({ picture }: { picture: Picture }) {
   const lanesEnd = LANE.y + picture.lanes.length * (LANE.height + LANE.gap);
-  const height = lanesEnd + 30;
+  const height = lanesEnd + (picture.bursts.length ? 30 : 16);
   return (
     <svg class="picture" role="img" aria-label={`Timeline. ${shownLine(picture.summary, 2000)}`} width={picture.width} height={height} viewBox={`0 0 ${picture.width} ${height}`}>
       <title>Timeline of the run</title>
@@ -77,9 +77,7 @@ function Stretch({ segment }: { segment: Segment }) {
       <title>{segment.isSqueezed ? `${says} (drawn shorter)` : says}</title>
       <rect x={x} y={y} width={Math.max(1, width - 1)} height={thin ? 2 : BAND.height} {...(fill ? { fill } : {})} />
       {segment.isSqueezed && (
-        <text x={x + width / 2} y={BAND.y + BAND.height / 2 + 4} text-anchor="middle" class="break">
-          ⫽
-        </text>
+        <path class="break" d={`M${x + width / 2 - 4} ${BAND.y + BAND.height + 3}l4 ${-BAND.height - 6}m3 0l-4 ${BAND.height + 6}`} />
       )}
     </g>
   );
@@ -117,14 +115,16 @@ function Labels({ picture, textY }: { picture: Picture; textY: number }) {
           {name}
         </text>
       ))}
-      <text x="0" y={textY}>
-        text
-      </text>
+      {picture.bursts.length > 0 && (
+        <text x="0" y={textY}>
+          text
+        </text>
+      )}
     </g>
   );
 }
 
-/** The working time at the beginning, and in all at the end. */
+/** Where it begins, and how long it took in all. */
 function Axis({ segments, y }: { segments: readonly Segment[]; y: number }) {
   const first = segments[0];
   const last = segments.at(-1);
@@ -132,10 +132,10 @@ function Axis({ segments, y }: { segments: readonly Segment[]; y: number }) {
   return (
     <g class="axis">
       <text x={first.x} y={y}>
-        00:00
+        0 s
       </text>
       <text x={last.x + last.width} y={y} text-anchor="end">
-        {clock(last.to - first.from)} in all
+        {duration(last.to - first.from)} in all
       </text>
     </g>
   );

@@ -1,7 +1,7 @@
 /** What calls have cost. What nobody knows is counted as unknown, never as nothing. */
-import { dollars } from "../../bar/words";
 import type { JournalEvent } from "../../wire/events";
 import type { Rec } from "../../wire/types";
+import { dollars, number } from "../words";
 import type { Draft } from "./draft";
 import { NO_SPEND, type Spend } from "./view";
 
@@ -33,7 +33,7 @@ function sum(a: Spend, b: Spend): Spend {
 
 /** “1,204 in, 310 out, $0.0021” */
 export function spendWords(spend: Spend): string {
-  const tokens = `${spend.tokensIn.toLocaleString("en")} in, ${spend.tokensOut.toLocaleString("en")} out`;
+  const tokens = `${number(spend.tokensIn)} in, ${number(spend.tokensOut)} out`;
   const known = spend.usdMicros ? `, ${dollars(spend.usdMicros)}` : "";
   const unknown = spend.unknown ? ", price unknown" : "";
   return `${spend.estimated ? "about " : ""}${tokens}${known}${unknown}`;

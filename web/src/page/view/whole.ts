@@ -29,8 +29,9 @@ export function created(draft: Draft, event: Created): void {
 }
 
 export function claimed(draft: Draft, event: Claimed, rec: Rec): void {
-  const pace = draft.view.stretches.at(-1)?.pace;
-  if (event.epoch > 1 && pace === "working" && event.alive_ms) {
+  const now = draft.view.stretches.at(-1);
+  const wasWorking = now?.pace === "working" && now.from !== rec.at_ms; // else it began just now
+  if (event.epoch > 1 && wasWorking) {
     faint(draft, rec, "Its process was gone. Another one took it over.");
   }
 }
