@@ -2,7 +2,7 @@
  *
  * It follows the run by itself, or is fed through `.panel` and then opens no connection. */
 
-import { Asking } from "../wire/asking";
+import { Asking, pathOf } from "../wire/asking";
 import { follow } from "../wire/stream";
 import type { Panel } from "../wire/types";
 import css from "./bar.css?inline";
@@ -92,15 +92,20 @@ export class PullcordBar extends HTMLElement {
   #follow(): void {
     this.#stop?.abort();
     if (this.#isFed || !this.run) return;
-    const stop = (this.#stop = new AbortController());
+    this.#stop = new AbortController();
     if (this.#model.panel?.run !== this.run) this.#model.accept(null);
-    follow(this.#client(), {
-      path: `runs/${encodeURIComponent(this.run)}/events`,
+    this.#model.found();
+    this.#read(this.#stop.signal).catch((error: unknown) => this.#model.refuse(error));
+  }
+
+  async #read(signal: AbortSignal): Promise<void> {
+    await follow(this.#client(), {
+      path: pathOf(this.run, "events"),
       query: { only: "panel" },
       on: { panel: (panel) => this.#accept(panel) },
       onConnected: (is) => (is ? this.#model.found() : this.#model.lost()),
-      signal: stop.signal,
-    }).catch((error: unknown) => this.#model.refuse(error));
+      signal,
+    });
   }
 
   #client(): Asking {

@@ -17,6 +17,13 @@ const ANSWER_MS = 10_000;
 const TRIES = 5;
 const LOST_ON_THE_WAY = new Set([502, 503, 504]);
 
+/** Where a run is found. What is no id could be a path of its own, so it is refused before it is sent. */
+export function pathOf(run: string, what = ""): string {
+  if (/^[0-9A-Za-z][0-9A-Za-z_-]{0,63}$/.test(run)) return what ? `runs/${run}/${what}` : `runs/${run}`;
+  const detail = `${JSON.stringify(run.slice(0, 80))} is not the id of a run.`;
+  throw new Refused({ type: "about:blank", title: "Not found", status: 404, detail, code: "invalid_id" });
+}
+
 export class Asking {
   readonly base: URL;
   readonly #token: string | undefined;
@@ -30,8 +37,8 @@ export class Asking {
     this.#fetch = options.fetch ?? ((...request) => fetch(...request));
   }
 
-  receipt(run: string): Promise<Receipt> {
-    return this.get(`runs/${run}/receipt`);
+  async receipt(run: string): Promise<Receipt> {
+    return this.get(pathOf(run, "receipt"));
   }
 
   /** Asks something of a run. If the answer is lost it asks again with the same key, so that it happens once.
@@ -42,7 +49,7 @@ export class Asking {
     const backOff = new BackOff();
     for (let tries = 1; ; tries++) {
       try {
-        return await this.post<Ack>(`runs/${run}/${verb}`, keyed);
+        return await this.post<Ack>(pathOf(run, verb), keyed);
       } catch (error) {
         const isLost = error instanceof Refused ? LOST_ON_THE_WAY.has(error.status) : true;
         if (!isLost || tries === TRIES) throw error;
@@ -53,7 +60,7 @@ export class Asking {
 
   /** Makes a new run out of one, and returns its id. Asked once: no key joins two of these. */
   async begin(run: string, verb: Beginning, body: Body = {}): Promise<string> {
-    return (await this.post<{ run: string }>(`runs/${run}/${verb}`, body)).run;
+    return (await this.post<{ run: string }>(pathOf(run, verb), body)).run;
   }
 
   async get<T>(path: string, query: Query = {}): Promise<T> {

@@ -92,3 +92,10 @@ test("beginning a run is asked once", async () => {
   await expect(soon(client().begin("r1", "continue"))).rejects.toBeInstanceOf(Unanswered);
   expect(sent).toHaveLength(1);
 });
+
+test.each(["", "..", "../grants", "a/b", "a?b", "%2e%2e", "x".repeat(65)])("%j is no run, and nothing is sent", async (run) => {
+  const { client, sent } = server(Response.json({}));
+  await expect(client().run(run)).rejects.toMatchObject({ status: 404, code: "invalid_id" });
+  await expect(client().command(run, "cancel")).rejects.toBeInstanceOf(Refused);
+  expect(sent).toEqual([]);
+});

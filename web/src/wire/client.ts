@@ -1,6 +1,6 @@
 /** Everything that can be asked of the server, typed: what a bar asks, and what only a page needs. */
 
-import { Asking, type Body } from "./asking";
+import { Asking, type Body, pathOf } from "./asking";
 import type { Agent, Grant, Inbox, Me, NewGrant, Panel, Rec, RunDetails } from "./types";
 
 export interface RunsQuery {
@@ -23,12 +23,12 @@ export class Client extends Asking {
     return (await this.get<{ runs: Panel[] }>("runs", { ...query })).runs;
   }
 
-  run(run: string): Promise<RunDetails> {
-    return this.get(`runs/${run}`);
+  async run(run: string): Promise<RunDetails> {
+    return this.get(pathOf(run));
   }
 
   async records(run: string, after = 0, limit?: number): Promise<Rec[]> {
-    return (await this.get<{ records: Rec[] }>(`runs/${run}/records`, { after, limit })).records;
+    return (await this.get<{ records: Rec[] }>(pathOf(run, "records"), { after, limit })).records;
   }
 
   inbox(): Promise<Inbox> {
