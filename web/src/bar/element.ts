@@ -3,6 +3,7 @@
  * It follows the run by itself, or is fed through `.panel` and then opens no connection. */
 
 import { Asking, pathOf } from "../wire/asking";
+import { shownLine } from "../shown";
 import { follow } from "../wire/stream";
 import type { Panel } from "../wire/types";
 import css from "./bar.css?inline";
@@ -178,7 +179,7 @@ export class PullcordBar extends HTMLElement {
     if (!panel) return;
     const state = [panel.run, panel.state, panel.by, panel.reason].join("\n");
     const words = [panel.label, byWhom(panel, me)].filter(Boolean).join(" ");
-    if (this.#announced && this.#announced !== state) this.#announcement = `${words}. ${panel.says}`;
+    if (this.#announced && this.#announced !== state) this.#announcement = shownLine(`${words}. ${panel.says}`);
     this.#announced = state;
   }
 

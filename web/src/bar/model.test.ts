@@ -130,6 +130,18 @@ test("an instruction that was not taken stays in its field", async () => {
   expect([model.open, model.draft, model.notice]).toEqual(["redirect", "EU only", "The server does not answer."]);
 });
 
+test("a resume takes along what was written and not yet sent", async () => {
+  const { model, asked, given } = bar();
+  given({ state: "paused", buttons: [button("resume"), button("redirect"), button("cancel")] });
+  await vi.advanceTimersByTimeAsync(500);
+  model.press("redirect");
+  model.write("EU only");
+  model.press("go");
+  await vi.advanceTimersByTimeAsync(0);
+  expect(asked).toEqual([["r1", "resume", { instruction: "EU only", seen_seq: 41 }]]);
+  expect([model.open, model.draft]).toEqual(["", ""]);
+});
+
 test("a button that cannot act says why, and asks nothing", () => {
   const { model, asked, given } = bar();
   given({ buttons: [button("pause", { off: "a limit is ending it" })] });

@@ -127,6 +127,8 @@ export class BarModel {
       case "continue":
       case "fork":
         return void this.#begin(button.verb, button.body);
+      case "resume":
+        return void this.#resume(button.body);
       default:
         return void this.#command(button.verb, button.body);
     }
@@ -150,9 +152,7 @@ export class BarModel {
 
   async sendRedirect(): Promise<void> {
     const instruction = this.draft.trim();
-    if (!instruction || !(await this.#command("redirect", { instruction }))) return;
-    this.draft = "";
-    this.close();
+    if (instruction && (await this.#command("redirect", { instruction }))) this.#wasSent();
   }
 
   setCap(cap: Cap, value: string): void {
@@ -195,6 +195,18 @@ export class BarModel {
   }
 
   // --- how it is asked for
+
+  /** What was written and not yet sent goes with it: nobody writes an instruction to have it left behind. */
+  async #resume(body: Record<string, Json>): Promise<void> {
+    const instruction = this.open === "redirect" ? this.draft.trim() : "";
+    const isDone = await this.#command("resume", instruction ? { ...body, instruction } : body);
+    if (isDone && instruction) this.#wasSent();
+  }
+
+  #wasSent(): void {
+    this.draft = "";
+    this.close();
+  }
 
   async #command(verb: Command, body: Record<string, Json>): Promise<boolean> {
     const panel = this.panel;

@@ -6,6 +6,7 @@ import type { Button } from "../../wire/types";
 import type { BarModel } from "../model";
 import { MAIN, type Place } from "../places";
 import { Icon } from "./icons";
+import { Text } from "./text";
 
 export function Actions({ model }: { model: BarModel }): JSX.Element {
   const shown = [...model.buttons].filter(([place]) => !place.startsWith("extra-"));
@@ -49,10 +50,10 @@ function Action({ model, place, button }: { model: BarModel; place: Place; butto
         onClick={() => model.press(place)}
       >
         <Icon verb={button.verb} />
-        <span>{button.label}</span>
+        <Text of={button.label} />
       </button>
       <p class="says" id={`says-${place}`}>
-        {button.off || button.says}
+        <Text of={button.off || button.says} />
       </p>
     </div>
   );
@@ -71,7 +72,7 @@ function ReceiptButton({ model }: { model: BarModel }): JSX.Element {
         onClick={() => model.toggleReceipt()}
       >
         <Icon verb="receipt" />
-        <span>Receipt</span>
+        <Text of="Receipt" />
       </button>
       <p class="says" id="says-receipt">
         what happened, what was taken back

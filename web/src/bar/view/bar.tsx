@@ -69,5 +69,5 @@ function foot(model: BarModel): JSX.Element | string {
   if (!model.connected) return "Connection lost; the run goes on. Trying again …";
   if (model.open === "redirect") return "Enter sends · Shift+Enter new line · Esc closes";
   if (model.reason) return "Said with the next pause, redirect or cancel.";
-  return model.panel?.alone ?? "";
+  return <Text of={model.panel?.alone ?? ""} />;
 }

@@ -31,7 +31,9 @@ export function Between({ model, panel }: { model: BarModel; panel: Panel }): JS
   }
   return (
     <div class="between">
-      <p class="line">{panel.says}</p>
+      <p class="line">
+        <Text of={panel.says} />
+      </p>
       <Coming panel={panel} />
     </div>
   );
@@ -41,7 +43,9 @@ function Ended({ panel }: { panel: Panel }): JSX.Element {
   const open = panel.attention;
   return (
     <div class="between">
-      <p class="line">{panel.says}</p>
+      <p class="line">
+        <Text of={panel.says} />
+      </p>
       <p class="line tally">
         {tallyInWords(panel.tally)}
         {open > 0 && <strong>{` · ${open} to look at`}</strong>}

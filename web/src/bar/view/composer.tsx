@@ -5,6 +5,7 @@ import type { JSX } from "preact";
 import type { Panel } from "../../wire/types";
 import type { BarModel } from "../model";
 import { Line } from "./between";
+import { closesOnEscape } from "./escape";
 import { Text } from "./text";
 
 export function Composer({ model, panel }: { model: BarModel; panel: Panel }): JSX.Element {
@@ -12,17 +13,12 @@ export function Composer({ model, panel }: { model: BarModel; panel: Panel }): J
     event.preventDefault();
     void model.sendRedirect();
   };
-  const key = (event: KeyboardEvent): void => {
-    if (event.isComposing) return;
-    if (event.key === "Enter" && !event.shiftKey) send(event);
-    if (event.key === "Escape") {
-      event.stopPropagation();
-      model.close();
-    }
+  const enter = (event: KeyboardEvent): void => {
+    if (event.key === "Enter" && !event.shiftKey && !event.isComposing) send(event);
   };
   const isBusy = model.isBusy("redirect");
   return (
-    <form class="between" onSubmit={send}>
+    <form class="between" onSubmit={send} onKeyDown={(event) => closesOnEscape(event, model)}>
       <Line kind="removed" name="- next">
         {panel.next ? <Text of={panel.next.before} /> : "what it would do by itself"}
       </Line>
@@ -41,7 +37,7 @@ export function Composer({ model, panel }: { model: BarModel; panel: Panel }): J
           readOnly={isBusy}
           value={model.draft}
           onInput={(event) => model.write(event.currentTarget.value)}
-          onKeyDown={key}
+          onKeyDown={enter}
         />
         <button class="small strong" type="submit" aria-busy={isBusy} aria-disabled={!model.draft.trim()}>
           Send

@@ -33,12 +33,13 @@ export function Head({ model, panel }: { model: BarModel; panel: Panel }): JSX.E
 }
 
 function Numbers({ panel, sinceMs }: { panel: Panel; sinceMs: number }): JSX.Element {
+  const worked = clock(elapsed(panel, "working_ms", sinceMs));
   const caps = panel.meters.map((meter) => meter.says).join(" · ");
   const more = [costInWords(panel.cost), caps].filter(Boolean).join("\n");
   return (
     <p class="numbers">
-      <span role="timer" aria-label="Working time" title={timesInWords(panel, sinceMs)}>
-        {clock(elapsed(panel, "working_ms", sinceMs))}
+      <span role="timer" aria-label={`Working time ${worked}`} title={timesInWords(panel, sinceMs)}>
+        {worked}
       </span>
       {readings(panel).map((reading, at) => (
         <span key={at} class={reading.isNear ? "near" : ""} title={more}>

@@ -4,6 +4,7 @@
 import type { JSX } from "preact";
 import type { Cap, Panel } from "../../wire/types";
 import type { BarModel } from "../model";
+import { closesOnEscape } from "./escape";
 
 const UNIT: Record<Cap, string> = {
   steps: "steps",
@@ -18,13 +19,8 @@ export function Raise({ model, panel }: { model: BarModel; panel: Panel }): JSX.
     event.preventDefault();
     void model.sendRaise();
   };
-  const key = (event: KeyboardEvent): void => {
-    if (event.key !== "Escape") return;
-    event.stopPropagation();
-    model.close();
-  };
   return (
-    <form class="between raise" onSubmit={send} onKeyDown={key} noValidate>
+    <form class="between raise" onSubmit={send} onKeyDown={(event) => closesOnEscape(event, model)} noValidate>
       {panel.raise.map((one) => (
         <label class="line" key={one.cap}>
           <span class="name">cap</span>
