@@ -47,7 +47,7 @@ export function Approval({ card, at }: { card: Card; at: number }) {
       </p>
       <figure class="words">
         <figcaption>The agent says</figcaption>
-        <blockquote tabIndex={0}>{shown(card.text)}</blockquote>
+        <blockquote tabIndex={0}>{quoted(card.text)}</blockquote>
       </figure>
       <div class="choices">
         <Choice
@@ -67,6 +67,11 @@ export function Approval({ card, at }: { card: Card; at: number }) {
       </p>
     </article>
   );
+}
+
+/** Words of an agent. Empty lines cannot push them out of view. */
+function quoted(text: string): string {
+  return shown(text.trim().replace(/\n\s*\n\s*\n+/g, "\n\n"));
 }
 
 interface ChoiceProps {

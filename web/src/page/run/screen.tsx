@@ -162,7 +162,7 @@ function Scrolling({ run, children }: { run: string; children: preact.ComponentC
       <article class="column">{children}</article>
       {hasMore && (
         <button type="button" class="to-end" onClick={toEnd}>
-          To the end ↓
+          <span class="words">To the end</span> ↓
         </button>
       )}
     </div>

@@ -50,6 +50,7 @@ export function Share({ run }: { run: string }) {
   const revoke = (grant: Grant): Promise<void> =>
     attempt(async () => {
       await client.revoke(grant.id);
+      setUrl("");
       setSays("That link opens nothing any more.");
       await list();
     });

@@ -14,6 +14,7 @@ export interface Bar {
 
 export interface Mark {
   x: number;
+  signX: number; // beside the one before it, if that is too close
   sign: string;
   says: string;
 }
@@ -31,6 +32,7 @@ export interface Picture {
 
 const TOOL_LANES = 4;
 const NARROW = 2;
+const SIGN_WIDTH = 12;
 
 export function layOut(view: View, now: number, left: number, width: number): Picture {
   const segments = segmentsOf(view.stretches, now, left, width - left);
@@ -91,9 +93,15 @@ function marksOf(view: View, at: (ms: number) => number): Mark[] {
       sign: question.verdict === "denied" ? "✕" : "✓",
       says: `${question.by} ${question.verdict || "answered"}: ${question.tool || question.text}${why(question.reason)}`,
     }));
+  let free = 0;
   return [...pressed, ...told, ...answered]
     .sort((a, b) => a.at - b.at)
-    .map((mark) => ({ x: at(mark.at), sign: mark.sign, says: mark.says }));
+    .map(({ at: when, sign, says }) => {
+      const x = at(when);
+      const signX = Math.max(x, free);
+      free = signX + SIGN_WIDTH;
+      return { x, signX, sign, says };
+    });
 }
 
 function why(reason: string): string {

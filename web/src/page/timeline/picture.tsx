@@ -13,7 +13,7 @@ export function Drawing({ picture }: { picture: Picture }) {
   const lanesEnd = LANE.y + picture.lanes.length * (LANE.height + LANE.gap);
   const height = lanesEnd + (picture.bursts.length ? 30 : 16);
   return (
-    <svg class="picture" role="img" aria-label={`Timeline. ${shownLine(picture.summary, 2000)}`} width={picture.width} height={height} viewBox={`0 0 ${picture.width} ${height}`}>
+    <svg class="picture" role="img" aria-label={`Timeline. ${shownLine(picture.summary, 400)}`} width={picture.width} height={height} viewBox={`0 0 ${picture.width} ${height}`}>
       <title>Timeline of the run</title>
       <desc>{shownLine(picture.summary, 2000)}</desc>
       <Patterns />
@@ -31,7 +31,7 @@ export function Drawing({ picture }: { picture: Picture }) {
         <g key={index} class="mark">
           <title>{shownLine(mark.says, 400)}</title>
           <line x1={mark.x} x2={mark.x} y1={MARKS - 2} y2={lanesEnd + 10} />
-          <text x={mark.x} y={MARKS - 6} text-anchor="middle">
+          <text x={mark.signX} y={MARKS - 6} text-anchor="middle">
             {mark.sign}
           </text>
         </g>
