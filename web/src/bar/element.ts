@@ -2,8 +2,8 @@
  *
  * It follows the run by itself, or is fed through `.panel` and then opens no connection. */
 
-import { Asking, pathOf } from "../wire/asking";
 import { shownLine } from "../shown";
+import { Asking, pathOf } from "../wire/asking";
 import { follow } from "../wire/stream";
 import type { Panel } from "../wire/types";
 import css from "./bar.css?inline";
@@ -27,6 +27,7 @@ export class PullcordBar extends HTMLElement {
     emit: (kind, detail) => this.#emit(kind, detail),
   });
   #isFed = false;
+  #heard: EventTarget | undefined;
   #stop: AbortController | undefined;
   #isDue = false;
   #tick: ReturnType<typeof setTimeout> | undefined;
@@ -126,8 +127,6 @@ export class PullcordBar extends HTMLElement {
   }
 
   // --- keys
-
-  #heard: EventTarget | undefined;
 
   #listen(): void {
     this.#listenTo(this.getAttribute("keys") === "global" ? document : this);

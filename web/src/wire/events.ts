@@ -153,6 +153,7 @@ export interface PauseRequested {
   reason?: string;
   source?: Source; // "person"
   key?: string | null;
+  via?: string;
   now?: boolean;
   limits?: string[];
 }
@@ -164,6 +165,7 @@ export interface Resumed {
   reason?: string;
   source?: Source; // "person"
   key?: string | null;
+  via?: string;
 }
 
 /** A new instruction is queued for the agent. */
@@ -173,6 +175,7 @@ export interface Redirected {
   reason?: string;
   source?: Source; // "person"
   key?: string | null;
+  via?: string;
   instruction: string;
 }
 
@@ -190,6 +193,7 @@ export interface CancelRequested {
   reason?: string;
   source?: Source; // "person"
   key?: string | null;
+  via?: string;
   undo?: boolean; // true
   keep_partial?: boolean; // true
   quarantine?: boolean;
@@ -204,6 +208,7 @@ export interface UndoRequested {
   reason?: string;
   source?: Source; // "person"
   key?: string | null;
+  via?: string;
   step?: string;
   back_to?: string;
 }
@@ -215,6 +220,7 @@ export interface Hurried {
   reason?: string;
   source?: Source; // "person"
   key?: string | null;
+  via?: string;
 }
 
 /** Nothing new starts, but with `wrap_up` one last request to the model. */
@@ -224,6 +230,7 @@ export interface LimitReached {
   reason?: string;
   source?: Source; // "person"
   key?: string | null;
+  via?: string;
   leaves: string[];
   then: "pause_and_ask" | "stop" | "wrap_up";
 }
@@ -235,6 +242,7 @@ export interface LimitsRaised {
   reason?: string;
   source?: Source; // "person"
   key?: string | null;
+  via?: string;
   caps: Record<string, number>;
 }
 
@@ -245,6 +253,7 @@ export interface Signalled {
   reason?: string;
   source?: Source; // "person"
   key?: string | null;
+  via?: string;
   name: string;
 }
 
@@ -320,6 +329,7 @@ export interface DoubtSettled {
   reason?: string;
   source?: Source; // "person"
   key?: string | null;
+  via?: string;
   step: string;
   choice: Choice;
   result?: Json;
@@ -447,6 +457,7 @@ export interface Answered {
   reason?: string;
   source?: Source; // "person"
   key?: string | null;
+  via?: string;
   question: string;
   value?: Json;
   verdict?: Verdict;
@@ -500,6 +511,7 @@ export interface AttentionSettled {
   reason?: string;
   source?: Source; // "person"
   key?: string | null;
+  via?: string;
   item: string;
 }
 
