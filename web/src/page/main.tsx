@@ -2,6 +2,7 @@
 import { effect, signal } from "@preact/signals";
 import { render } from "preact";
 import "../bar/element";
+import { shownLine } from "../shown";
 import { Client } from "../wire/client";
 import { Unanswered } from "../wire/refused";
 import { listen } from "./keys";
@@ -40,6 +41,9 @@ function show(store: Store): void {
   keepTrue(store);
   store.loadRows().catch(() => undefined); // that the server is away is said by the stream
   effect(() => {
+    document.title = titleOf(store);
+  });
+  effect(() => {
     if (!store.me.value) return render(<Outside says="Your session has ended." />, document.body);
     render(
       <StoreContext.Provider value={store}>
@@ -48,6 +52,15 @@ function show(store: Store): void {
       document.body,
     );
   });
+}
+
+/** What a tab is for, and how it is, at a glance. */
+function titleOf(store: Store): string {
+  const route = store.route.value;
+  const panel = store.panel.value;
+  if (route.at === "run" && panel) return `${panel.sign} ${shownLine(panel.agent, 40)} · Pullcord`;
+  const wants = store.wants.value;
+  return wants ? `(${wants}) Pullcord` : "Pullcord";
 }
 
 /** Go to what waits for a person: in this run, if something does, else anywhere. */
@@ -61,4 +74,7 @@ function arrive(store: Store): void {
   const code = takeCode(location, history);
   if (code) void client.signIn(code).then(() => location.reload(), () => location.reload());
   else store.go(location.hash);
+  requestAnimationFrame(() => {
+    if (!document.activeElement?.checkVisibility()) document.getElementById("main")?.focus(); // its screen is gone
+  });
 }

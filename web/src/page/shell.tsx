@@ -53,7 +53,7 @@ function Screen() {
 }
 
 function Side({ onHelp }: { onHelp: () => void }) {
-  const { wants, route } = useStore();
+  const { wants, route, mayStart } = useStore();
   const at = route.value.at;
   const n = wants.value;
   return (
@@ -68,9 +68,11 @@ function Side({ onHelp }: { onHelp: () => void }) {
         <a href={hrefOf({ at: "inbox" })} aria-current={at === "inbox" ? "page" : undefined}>
           Inbox {n > 0 && <span class="num count">{n}</span>}
         </a>
-        <a href={hrefOf({ at: "start" })} aria-current={at === "start" ? "page" : undefined}>
-          Start a run
-        </a>
+        {mayStart.value && (
+          <a href={hrefOf({ at: "start" })} aria-current={at === "start" ? "page" : undefined}>
+            Start a run
+          </a>
+        )}
       </nav>
       <RunList />
       <button type="button" class="hint" onClick={onHelp}>

@@ -10,6 +10,7 @@ import { reduceAll, showRest, type Message } from "./view/reduce";
 import { empty, type View } from "./view/view";
 
 const PAGE = 50;
+const CATCH_UP_MS = 1_500;
 const RIGHTS: readonly Right[] = ["view", "control", "approve", "admin"];
 
 /** A panel, and when it came, by the clock that its times go on by. */
@@ -40,6 +41,8 @@ export class Store {
     return cards.length + questions.length + attention.length;
   });
 
+  readonly mayStart = computed(() => this.may("control"));
+
   constructor(client: Client) {
     this.client = client;
   }
@@ -57,16 +60,35 @@ export class Store {
       const run = route.at === "run" ? route.run : null;
       if (run === (this.view.value?.run ?? null)) return;
       this.view.value = run ? empty(run) : null;
+      this.#ahead = null;
+      this.#openedAt = performance.now();
+      setTimeout(() => this.#show(), CATCH_UP_MS);
       this.panel.value = run ? (this.rows.value.get(run)?.panel ?? null) : null;
       this.details.value = null;
       this.trouble.value = "";
     });
   }
 
+  #ahead: View | null = null; // what is read of a history, until it can be shown at once
+  #openedAt = 0;
+
   /** Takes in what came since the last frame, of the run that is looked at. */
   take(messages: readonly Message[]): void {
-    const view = this.view.value;
-    if (view) this.view.value = reduceAll(view, messages);
+    const view = this.#ahead ?? this.view.value;
+    if (!view) return;
+    this.#ahead = reduceAll(view, messages);
+    if (!this.#isCatchingUp(this.#ahead)) this.#show();
+  }
+
+  /** A history is not played back before whoever opens a run: it is there, or nearly. */
+  #isCatchingUp(view: View): boolean {
+    const last = this.panel.value?.seq ?? 0;
+    return view.seq < last && performance.now() - this.#openedAt < CATCH_UP_MS;
+  }
+
+  #show(): void {
+    if (this.#ahead) this.view.value = this.#ahead;
+    this.#ahead = null;
   }
 
   /** How runs are now, be it by the stream or with an answer. */
@@ -89,9 +111,10 @@ export class Store {
 
   /** A press was taken: if it holds or stops the run, no further text of it is shown. */
   acknowledged(run: string, ack: Ack): void {
+    this.#show();
     const view = this.view.value;
     if (!view?.panel || view.run !== run || ack.seq <= view.panel.seq) return;
-    this.view.value = reduceAll(view, [{ event: "panel", data: { ...view.panel, state: ack.state } }]);
+    this.view.value = reduceAll(view, [{ event: "panel", data: { ...view.panel, state: ack.state, seq: ack.seq } }]);
   }
 
   #putRows(panels: readonly Panel[]): void {

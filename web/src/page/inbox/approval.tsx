@@ -5,9 +5,9 @@ import type { Card, Json } from "../../wire/types";
 import { usePressing } from "../pressing";
 import { hrefOf } from "../routes";
 import { useStore } from "../store";
-import { EFFECT, left as inWords } from "../words";
+import { count, EFFECT, left as inWords } from "../words";
 import { once, useArmed } from "./arming";
-import { TrueCall } from "./call";
+import { argumentsOf, TrueCall } from "./call";
 
 export function Approval({ card, at }: { card: Card; at: number }) {
   const store = useStore();
@@ -40,6 +40,7 @@ export function Approval({ card, at }: { card: Card; at: number }) {
     <article class="card approval" aria-label={`${shownLine(card.tool, 80)} waits to be allowed`}>
       <TrueCall tool={card.tool} args={card.args} box={ref} />
       <p class="effects">
+        <span>{count(argumentsOf(card.args).length, "argument")}</span>
         <span>{EFFECT[card.effect] ?? shownLine(card.effect, 40)}</span>
         <strong>{card.can_be_undone ? "can be undone" : "cannot be undone"}</strong>
         <span class="num">{left > 0 ? `expires in ${inWords(left)}` : "expired"}</span>
@@ -57,8 +58,8 @@ export function Approval({ card, at }: { card: Card; at: number }) {
           isOff={Boolean(why) || !isArmed || isBusy}
           onPress={() => settle("approve")}
         />
-        <Choice label="Deny" says="The agent is told why, and goes on" isOff={isBusy} onPress={() => setOpen(open === "deny" ? "" : "deny")} isOpen={open === "deny"} />
-        <Choice label="Edit the arguments" says="The changed call is asked about again" isOff={isBusy} onPress={() => setOpen(open === "edit" ? "" : "edit")} isOpen={open === "edit"} />
+        <Choice label="Deny" says={why || "The agent is told why, and goes on"} isOff={Boolean(why) || isBusy} onPress={() => setOpen(open === "deny" ? "" : "deny")} isOpen={open === "deny"} />
+        <Choice label="Edit the arguments" says={why || "The changed call is asked about again"} isOff={Boolean(why) || isBusy} onPress={() => setOpen(open === "edit" ? "" : "edit")} isOpen={open === "edit"} />
       </div>
       {open === "deny" && <Deny isBusy={isBusy} onSend={(reason) => settle("deny", reason ? { reason } : {})} onClose={() => setOpen("")} />}
       {open === "edit" && <Edit args={card.args} isBusy={isBusy} onSend={(args) => settle("approve", { args })} onClose={() => setOpen("")} />}

@@ -20,6 +20,7 @@ export function Asked({ open }: { open: Open }) {
       }
     });
   const isDoubt = open.kind === "doubt";
+  const isOff = isBusy || !store.may("control");
   return (
     <article class={`card ${open.kind}`} aria-label={isDoubt ? "A step in doubt" : "A question"}>
       <p class="asks">
@@ -28,7 +29,8 @@ export function Asked({ open }: { open: Open }) {
       </p>
       <blockquote tabIndex={0}>{shown(open.text)}</blockquote>
       {open.details !== null && <Value value={open.details} label="Details" />}
-      {isDoubt ? <Doubt isBusy={isBusy} onAnswer={answer} /> : <Answer isBusy={isBusy} onAnswer={answer} />}
+      {isDoubt ? <Doubt isOff={isOff} onAnswer={answer} /> : <Answer isOff={isOff} onAnswer={answer} />}
+      {!store.may("control") && <p class="aside">You may watch, not answer.</p>}
       <p role="status" class="problem">
         {problem}
       </p>
@@ -37,11 +39,11 @@ export function Asked({ open }: { open: Open }) {
 }
 
 interface AnswerProps {
-  isBusy: boolean;
+  isOff: boolean;
   onAnswer: (value: string) => void;
 }
 
-function Answer({ isBusy, onAnswer }: AnswerProps) {
+function Answer({ isOff, onAnswer }: AnswerProps) {
   const [text, setText] = useState("");
   return (
     <form
@@ -55,19 +57,19 @@ function Answer({ isBusy, onAnswer }: AnswerProps) {
         Your answer
         <input value={text} onInput={(event) => setText(event.currentTarget.value)} />
       </label>
-      <button type="submit" disabled={isBusy || !text.trim()}>
+      <button type="submit" disabled={isOff || !text.trim()}>
         Answer
       </button>
     </form>
   );
 }
 
-function Doubt({ isBusy, onAnswer }: AnswerProps) {
+function Doubt({ isOff, onAnswer }: AnswerProps) {
   return (
     <div class="choices">
-      <Choice label="It happened" says="It counts as done; the agent goes on" isOff={isBusy} onPress={() => onAnswer("happened")} />
-      <Choice label="Run it" says="It did not happen; it is done now" isOff={isBusy} onPress={() => onAnswer("run")} />
-      <Choice label="Skip it" says="It is not done; the agent is told" isOff={isBusy} onPress={() => onAnswer("skip")} />
+      <Choice label="It happened" says="It counts as done; the agent goes on" isOff={isOff} onPress={() => onAnswer("happened")} />
+      <Choice label="Run it" says="It did not happen; it is done now" isOff={isOff} onPress={() => onAnswer("run")} />
+      <Choice label="Skip it" says="It is not done; the agent is told" isOff={isOff} onPress={() => onAnswer("skip")} />
     </div>
   );
 }

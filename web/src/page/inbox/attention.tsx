@@ -9,6 +9,7 @@ import { Choice } from "./approval";
 export function Attention({ item }: { item: Item }) {
   const store = useStore();
   const { isBusy, problem, press } = usePressing();
+  const mayAct = store.may("control");
   const settle = (): void =>
     void press(async () => {
       try {
@@ -27,7 +28,7 @@ export function Attention({ item }: { item: Item }) {
       </p>
       <blockquote tabIndex={0}>{shown(item.text)}</blockquote>
       <div class="choices">
-        <Choice label="Settle" says="It is dealt with, and leaves this list" isOff={isBusy} onPress={settle} />
+        <Choice label="Settle" says={mayAct ? "It is dealt with, and leaves this list" : "You may watch, not settle."} isOff={isBusy || !mayAct} onPress={settle} />
       </div>
       <p role="status" class="problem">
         {problem}

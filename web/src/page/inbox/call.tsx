@@ -35,13 +35,13 @@ export function TrueCall({ tool, args, box }: CallProps) {
   );
 }
 
-function argumentsOf(args: Json): [string, Json][] {
+export function argumentsOf(args: Json): [string, Json][] {
   if (args === null) return [];
   return typeof args === "object" && !Array.isArray(args) ? Object.entries(args) : [["value", args]];
 }
 
-const HEAD = 240;
-const TAIL = 160;
+const HEAD = 120;
+const TAIL = 80;
 
 function Argument({ text }: { text: string }) {
   const [isWhole, show] = useState(false);

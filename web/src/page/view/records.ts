@@ -66,6 +66,7 @@ const EFFECTS: Effects = {
 };
 
 export function apply(draft: Draft, rec: Rec): void {
+  draft.view.seq = rec.seq;
   draft.view.at = rec.at_ms;
   pace(draft, rec);
   const effect = EFFECTS[rec.event.type] as

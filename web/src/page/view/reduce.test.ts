@@ -24,8 +24,8 @@ function text(part: string, offset: number, said: string): Message {
   return { event: "text", data: { part, offset, text: said } };
 }
 
-function panel(state: RunState): Message {
-  return { event: "panel", data: { run: "r", state } as Panel };
+function panel(state: RunState, seq = 0): Message {
+  return { event: "panel", data: { run: "r", state, seq } as Panel };
 }
 
 function items(view: View): Section[] {
@@ -141,6 +141,13 @@ test("text that came in the same frame as the stop is not shown, nor what comes 
   expect(held.parts.get("say-1")).toMatchObject({ limit: 4 });
   const resumed = reduceAll(held, [panel("paused"), panel("queued")]);
   expect(resumed.parts.get("say-1")).toMatchObject({ limit: null, text: "seen not seen" });
+});
+
+test("a panel that was on its way when somebody pressed does not let text go on", () => {
+  const before = reduceAll(empty("r"), [panel("running", 5), text("say-1", 0, "seen")]);
+  const late = reduceAll(before, [panel("pausing", 7), text("say-1", 4, " not"), panel("running", 6)]);
+  expect(late.parts.get("say-1")).toMatchObject({ limit: 4 });
+  expect(late.panel?.state).toBe("pausing");
 });
 
 test("what was cut by a stop is shown beyond it only to who asks", () => {

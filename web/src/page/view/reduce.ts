@@ -49,6 +49,7 @@ function take(draft: Draft, message: Message): void {
 function turn(draft: Draft, panel: Panel): void {
   if (panel.run !== draft.view.run) return;
   const before = draft.view.panel;
+  if (before && panel.seq < before.seq) return; // it was on its way when somebody pressed
   draft.view.panel = panel;
   if (!before || panel.state === before.state) return;
   if (HELD.has(panel.state)) {

@@ -155,7 +155,8 @@ export interface End {
 
 export interface View {
   run: string;
-  at: number; // when the last record was written
+  seq: number; // of the last record
+  at: number; // and when it was written
   panel: Panel | null;
   by: string; // who started it
   forkedFrom: string;
@@ -185,6 +186,7 @@ export function between(key: string): Section {
 export function empty(run: string): View {
   return {
     run,
+    seq: 0,
     at: 0,
     panel: null,
     by: "",
