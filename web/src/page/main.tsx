@@ -18,18 +18,19 @@ import "./page.css";
 
 restoreTheme();
 const client = new Client("./");
-void open(takeCode(location, history));
+const place = document.body;
+void open(takeCode(location, history)).then(() => document.getElementById("opening")?.remove());
 
 async function open(code: string | null): Promise<void> {
   try {
     const found = await enter(client, code);
-    if ("out" in found) return render(<Outside says={found.out} />, document.body);
+    if ("out" in found) return render(<Outside says={found.out} />, place);
     const store = new Store(client);
     store.me.value = found.me;
     show(store);
   } catch (error) {
     if (!(error instanceof Unanswered)) throw error;
-    render(<Away onAgain={() => void open(code)} />, document.body);
+    render(<Away onAgain={() => void open(code)} />, place);
   }
 }
 
@@ -44,12 +45,12 @@ function show(store: Store): void {
     document.title = titleOf(store);
   });
   effect(() => {
-    if (!store.me.value) return render(<Outside says="Your session has ended." />, document.body);
+    if (!store.me.value) return render(<Outside says="Your session has ended." />, place);
     render(
       <StoreContext.Provider value={store}>
         <Shell isHelpOpen={isHelpOpen} />
       </StoreContext.Provider>,
-      document.body,
+      place,
     );
   });
 }

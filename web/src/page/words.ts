@@ -12,7 +12,7 @@ export const EFFECT: Record<Effect, string> = {
 
 export const STOPS: Record<RunIn, string> = {
   "": "",
-  loop: "stops when cancelled",
+  loop: "can be stopped",
   process: "own process, can be killed",
   thread: "in a thread, cannot be stopped",
   remote: "elsewhere, can only be asked to stop",

@@ -1,5 +1,6 @@
 /** A call that waits to be allowed. What will happen comes first; what the agent says about it, after. */
-import { useRef, useState } from "preact/hooks";
+import type { RefObject } from "preact";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { shown, shownLine } from "../../shown";
 import type { Card, Json } from "../../wire/types";
 import { usePressing } from "../pressing";
@@ -109,13 +110,21 @@ interface SendProps<T> {
   onClose: () => void;
 }
 
+/** A field that was opened by a press has the focus. */
+function useFocused<T extends HTMLElement>(): RefObject<T | null> {
+  const field = useRef<T>(null);
+  useEffect(() => field.current?.focus(), []);
+  return field;
+}
+
 function Deny({ isBusy, onSend, onClose }: SendProps<string>) {
   const [reason, setReason] = useState("");
+  const field = useFocused<HTMLInputElement>();
   return (
     <form class="inline" onSubmit={(event) => (event.preventDefault(), onSend(reason))} onKeyDown={(event) => event.key === "Escape" && onClose()}>
       <label>
         Why, for the agent
-        <input value={reason} maxLength={2000} autoFocus onInput={(event) => setReason(event.currentTarget.value)} />
+        <input ref={field} value={reason} maxLength={2000} onInput={(event) => setReason(event.currentTarget.value)} />
       </label>
       <button type="submit" disabled={isBusy}>
         Deny
@@ -127,6 +136,7 @@ function Deny({ isBusy, onSend, onClose }: SendProps<string>) {
 function Edit({ args, isBusy, onSend, onClose }: SendProps<Json> & { args: Json }) {
   const [text, setText] = useState(() => JSON.stringify(args, null, 2));
   const found = parsed(text);
+  const field = useFocused<HTMLTextAreaElement>();
   return (
     <form
       class="inline"
@@ -142,7 +152,7 @@ function Edit({ args, isBusy, onSend, onClose }: SendProps<Json> & { args: Json 
           class="mono"
           rows={Math.min(14, text.split("\n").length + 1)}
           value={text}
-          autoFocus
+          ref={field}
           spellcheck={false}
           aria-invalid={"why" in found}
           onInput={(event) => setText(event.currentTarget.value)}

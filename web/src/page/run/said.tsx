@@ -21,7 +21,7 @@ function Thought({ part }: { part: Part }) {
     <details class="thought" onToggle={(event) => open(event.currentTarget.open)}>
       <summary>
         {part.state === "live" ? "Thinking" : "Thought"}
-        <span class="num"> {count(part.points, "character")}</span>
+        <span class="num"> {count(part.points, "character")} </span>
       </summary>
       {isOpen && <Words part={part} />}
     </details>
