@@ -79,6 +79,8 @@ async def _serve(
         await server.start()
         host = f"[{asked.host}]" if ":" in asked.host else asked.host
         _say(asked, f"http://{host}:{port}/#launch={keeper.launch()}", agents, path)
+        if asked.verb == "demo":
+            await runtime.start(next(iter(agents)), by=whoami(None))  # so that there is one to stop
         await stopped.wait()
         print("\nGiving every run back.", file=sys.stderr)
         await server.stop()
