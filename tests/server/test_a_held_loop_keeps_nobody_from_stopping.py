@@ -1,0 +1,55 @@
+"""Code that holds the agents' event loop keeps nobody from stopping a run over HTTP."""
+
+import http.client
+import json
+import threading
+from pathlib import Path
+
+import pullcord
+from pullcord.core.states import RunState
+from pullcord.server.keeper import Keeper
+from pullcord.server.standing import Standing, listen
+
+
+async def test_a_stop_is_acknowledged_while_the_loop_is_held(tmp_path: Path) -> None:
+    is_held, may_go, answers = threading.Event(), threading.Event(), list[dict[str, str]]()
+
+    async def rude(ctx: pullcord.Context) -> None:
+        async def hold() -> None:
+            is_held.set()
+            assert may_go.wait(60)  # in the event loop, on purpose
+
+        await ctx.step("hold", hold)
+
+    listening = listen("127.0.0.1", 0)
+    port: int = listening.getsockname()[1]
+    keeper = Keeper(tmp_path / "grants", name="ana", cookie="c")
+    _, token = keeper.give(kind="token", name="ana", right="control", lasts_s=600)
+
+    def press() -> None:
+        assert is_held.wait(60)
+        try:
+            line = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+            head = {"Authorization": f"Bearer {token}", "X-Pullcord": "1"}
+            line.request(
+                "POST", "/runs/r1/cancel", "{}", head | {"Content-Type": "application/json"}
+            )
+            answers.append(json.loads(line.getresponse().read()))
+            line.request("GET", "/runs/r1", headers=head)
+            answers.append(json.loads(line.getresponse().read())["panel"])
+            line.close()
+        finally:
+            may_go.set()
+
+    pressing = threading.Thread(target=press)
+    pressing.start()
+    async with pullcord.open(tmp_path / "runs.db", agents={"rude": rude}) as runtime:
+        server = Standing(runtime, listening, keeper=keeper, hosts=[f"127.0.0.1:{port}"])
+        await server.start()
+        run = await runtime.start("rude", run_id="r1")
+        await run.reached(RunState.CANCELLED)
+        await server.stop()
+    pressing.join()
+    ack, panel = answers
+    assert (ack["verdict"], ack["state"]) == ("applied", "cancelling")
+    assert (panel["label"], panel["doing"]) == ("Cancelling", "stopping hold")
