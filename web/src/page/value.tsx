@@ -10,6 +10,19 @@ export function asText(value: Json): string {
   return typeof value === "string" ? value : JSON.stringify(value, null, 2);
 }
 
+/** The same for reading: what a command has put out, say, with its lines as lines. */
+export function readable(value: Json): string {
+  const isRecord = value !== null && typeof value === "object" && !Array.isArray(value);
+  if (!isRecord || !Object.values(value).some(hasLines)) return asText(value);
+  return Object.entries(value)
+    .map(([name, one]) => (hasLines(one) ? `${name}:\n${one.trimEnd()}` : `${name}: ${JSON.stringify(one)}`))
+    .join("\n");
+}
+
+function hasLines(value: Json): value is string {
+  return typeof value === "string" && value.includes("\n");
+}
+
 export function Value({ value, label }: { value: Json; label: string }) {
   return <LongText text={asText(value)} label={label} />;
 }

@@ -11,7 +11,7 @@ export const NoteLine = memo(function NoteLine({ note }: { note: Note }) {
   const effect = note.took >= 0 ? `in effect after ${duration(note.took)}` : "";
   const rung = note.took >= 0 ? RUNG[note.rung] : "";
   return (
-    <Line sign={note.sign} at={note.at} kind={note.weight}>
+    <Line sign={note.sign} at={note.at} kind={note.weight} via={note.via}>
       {note.by && note.source !== "limit" && <b>{who(note.by, note.source)} </b>}
       {shownLine(note.says)}
       <Reason text={note.reason} />
@@ -101,17 +101,18 @@ interface LineProps {
   sign: string;
   at: number;
   kind: Note["weight"];
+  via?: string;
   children: preact.ComponentChildren;
 }
 
-function Line({ sign, at, kind, children }: LineProps) {
+function Line({ sign, at, kind, via = "", children }: LineProps) {
   return (
     <div class={`line ${kind}`}>
       <span class="sign" aria-hidden="true">
         {sign}
       </span>
       <div class="words">{children}</div>
-      <time class="num" dateTime={new Date(at).toISOString()} title={moment(at)}>
+      <time class="num" dateTime={new Date(at).toISOString()} title={via ? `${moment(at)}, by ${shownLine(via, 80)}` : moment(at)}>
         {timeOfDay(at)}
       </time>
     </div>

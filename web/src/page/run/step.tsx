@@ -1,9 +1,10 @@
 /** One step: what it is before it has happened, and everything about it for whoever opens it. */
 import { useState } from "preact/hooks";
 import { shown, shownLine } from "../../shown";
+import type { Json } from "../../wire/types";
 import { memo } from "../memo";
 import { useStore } from "../store";
-import { asText, LongText, Value } from "../value";
+import { LongText, readable, Value } from "../value";
 import { spendWords } from "../view/spending";
 import type { Attempt, Step } from "../view/view";
 import { duration, EFFECT, RUNG, STOPS, timeOfDay } from "../words";
@@ -58,7 +59,15 @@ function statusWords(step: Step): string {
 
 function preview(step: Step): string {
   if (step.result === null) return "done";
-  return shownLine(typeof step.result === "string" ? step.result : JSON.stringify(step.result), 60);
+  const { result } = step;
+  return shownLine(typeof result === "string" ? result : (lastLine(result) ?? JSON.stringify(result)), 60);
+}
+
+/** Of what a command has put out, the last line says most. */
+function lastLine(result: Json): string | undefined {
+  const isRecord = result !== null && typeof result === "object" && !Array.isArray(result);
+  const output = isRecord ? result["stdout"] : undefined;
+  return typeof output === "string" && output.trim() ? output.trim().split("\n").at(-1) : undefined;
 }
 
 /** What can be known of it before it has happened: its effect, its undo, what a stop does to it. */
@@ -103,7 +112,7 @@ function Inside({ step }: { step: Step }) {
       ))}
       {step.status === "done" && (
         <Field name="Result">
-          <LongText text={asText(step.result)} label={`Result of ${step.name}`} />
+          <LongText text={readable(step.result)} label={`Result of ${step.name}`} />
         </Field>
       )}
       <Attempts attempts={step.attempts} />

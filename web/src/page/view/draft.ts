@@ -34,7 +34,7 @@ export class Draft {
   }
 
   note(note: Partial<Note> & { seq: number; at: number; says: string }): void {
-    const plain = { sign: "·", by: "", source: "", reason: "", took: -1, rung: "", weight: "plain" } as const;
+    const plain = { sign: "·", by: "", via: "", source: "", reason: "", took: -1, rung: "", weight: "plain" } as const;
     this.put("notes", note.seq, { ...plain, ...note });
     this.add({ kind: "note", id: note.seq });
   }

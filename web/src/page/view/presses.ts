@@ -22,6 +22,7 @@ interface Asked {
   by: string;
   reason?: string;
   source?: Source;
+  via?: string;
 }
 
 function press(draft: Draft, event: Asked, rec: Rec, sign: string, says: string): void {
@@ -30,6 +31,7 @@ function press(draft: Draft, event: Asked, rec: Rec, sign: string, says: string)
     at: rec.at_ms,
     sign,
     by: event.by,
+    via: event.via ?? "",
     source: event.source ?? "person",
     says,
     reason: event.reason ?? "",

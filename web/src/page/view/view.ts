@@ -94,6 +94,7 @@ export interface Note {
   at: number;
   sign: string;
   by: string;
+  via: string; // the surface it came by
   source: Source | "";
   says: string;
   reason: string;
