@@ -37,7 +37,11 @@ const RunRow = memo(function RunRow({ row, isOpen }: { row: Row; isOpen: boolean
   const { panel } = row;
   const isWanted = needsSomebody(panel);
   return (
-    <a class={`row ${panel.state}`} href={hrefOf({ at: "run", run: panel.run })} aria-current={isOpen ? "page" : undefined}>
+    <a
+      class={`row ${panel.state}`}
+      href={hrefOf({ at: "run", run: panel.run })}
+      aria-current={isOpen ? "page" : undefined}
+    >
       <span class="sign" aria-hidden="true">
         {panel.sign}
       </span>
@@ -55,7 +59,9 @@ const RunRow = memo(function RunRow({ row, isOpen }: { row: Row; isOpen: boolean
 });
 
 function wantWords({ wants, attention }: Row["panel"]): string {
-  const words = [wants ? `${wants} to answer` : "", attention ? `${attention} to look at` : ""].filter(Boolean);
+  const words = [wants ? `${wants} to answer` : "", attention ? `${attention} to look at` : ""].filter(
+    Boolean,
+  );
   return words.join(", ") || "a limit to raise";
 }
 

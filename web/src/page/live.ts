@@ -44,7 +44,12 @@ interface Into {
   panels: Trickle;
 }
 
-async function watch(store: Store, { frames, panels }: Into, run: string | null, signal: AbortSignal): Promise<void> {
+async function watch(
+  store: Store,
+  { frames, panels }: Into,
+  run: string | null,
+  signal: AbortSignal,
+): Promise<void> {
   const only = store.me.peek()?.run;
   try {
     await follow(store.client, {

@@ -38,7 +38,11 @@ function show(store: Store): void {
   const isHelpOpen = signal(false);
   store.go(location.hash);
   addEventListener("hashchange", () => arrive(store));
-  listen({ answer: () => answer(store), help: () => (isHelpOpen.value = true), close: () => (isHelpOpen.value = false) });
+  listen({
+    answer: () => answer(store),
+    help: () => (isHelpOpen.value = true),
+    close: () => (isHelpOpen.value = false),
+  });
   keepTrue(store);
   store.loadRows().catch(() => undefined); // that the server is away is said by the stream
   effect(() => {
@@ -73,7 +77,11 @@ function answer(store: Store): void {
 /** Another screen; or a new link, pasted into this page. */
 function arrive(store: Store): void {
   const code = takeCode(location, history);
-  if (code) void client.signIn(code).then(() => location.reload(), () => location.reload());
+  if (code)
+    void client.signIn(code).then(
+      () => location.reload(),
+      () => location.reload(),
+    );
   else store.go(location.hash);
   requestAnimationFrame(() => {
     if (!document.activeElement?.checkVisibility()) document.getElementById("main")?.focus(); // its screen is gone

@@ -6,8 +6,8 @@ export function Outside({ says }: { says: string }) {
       <h1>Pullcord</h1>
       {says && <p class="problem">{says}</p>}
       <p>
-        This page opens with the launch link that <code>pullcord serve</code> prints in its terminal. The link works once; this
-        browser is then known.
+        This page opens with the launch link that <code>pullcord serve</code> prints in its terminal. The link
+        works once; this browser is then known.
       </p>
       <p>To get a new link, start the server again, or ask whoever runs it for a share link.</p>
     </main>

@@ -5,6 +5,9 @@ test.each(["#/", "#/inbox", "#/start", "#/runs/a-1_B"])("%s leads there and back
   expect(hrefOf(routeOf(hash))).toBe(hash);
 });
 
-test.each(["", "#", "#/runs/", "#/runs/../x", "#/runs/a/b", "#/runs/%2e%2e", "#/nowhere"])("%s is the list", (hash) => {
-  expect(routeOf(hash)).toEqual({ at: "list" });
-});
+test.each(["", "#", "#/runs/", "#/runs/../x", "#/runs/a/b", "#/runs/%2e%2e", "#/nowhere"])(
+  "%s is the list",
+  (hash) => {
+    expect(routeOf(hash)).toEqual({ at: "list" });
+  },
+);

@@ -1,10 +1,6 @@
 /** Which screen the hash of the URL asks for. */
 
-export type Route =
-  | { at: "list" }
-  | { at: "run"; run: string }
-  | { at: "inbox" }
-  | { at: "start" };
+export type Route = { at: "list" } | { at: "run"; run: string } | { at: "inbox" } | { at: "start" };
 
 const RUN = /^#\/runs\/([A-Za-z0-9][A-Za-z0-9_-]{0,63})$/;
 

@@ -16,7 +16,11 @@ export function Shell({ isHelpOpen }: { isHelpOpen: Signal<boolean> }) {
   const isOnly = Boolean(store.me.value?.run);
   return (
     <div class={`shell at-${route.at}${isOnly ? " only" : ""}`}>
-      <a class="skip" href="#main" onClick={(event) => (event.preventDefault(), document.getElementById("main")?.focus())}>
+      <a
+        class="skip"
+        href="#main"
+        onClick={(event) => (event.preventDefault(), document.getElementById("main")?.focus())}
+      >
         Skip to the run
       </a>
       {!isOnly && <Side onHelp={() => (isHelpOpen.value = true)} />}
@@ -46,7 +50,8 @@ function Screen() {
       return (
         <div class="screen nothing">
           <h1 class="hidden">Runs</h1>
-          {hasLoaded.value && (ordered.value.length ? <p class="empty">Choose a run on the left.</p> : <NoRuns />)}
+          {hasLoaded.value &&
+            (ordered.value.length ? <p class="empty">Choose a run on the left.</p> : <NoRuns />)}
         </div>
       );
   }

@@ -1,8 +1,9 @@
 /** Starting a run: who, with what, on which thread, and when it is to stop by itself. */
 import { useEffect, useState } from "preact/hooks";
 import { shownLine } from "../shown";
-import type { Agent, Json } from "../wire/types";
+import type { Agent } from "../wire/types";
 import { Back } from "./back";
+import { limitsOf, read } from "./given";
 import { usePressing } from "./pressing";
 import { hrefOf } from "./routes";
 import { useStore } from "./store";
@@ -12,7 +13,11 @@ const THEN = {
   wrap_up: "it gives a last answer and stops",
   stop: "it stops",
 } as const;
-const BUSY = { refuse: "refuse", queue: "wait until it is free", redirect: "tell the run that has it" } as const;
+const BUSY = {
+  refuse: "refuse",
+  queue: "wait until it is free",
+  redirect: "tell the run that has it",
+} as const;
 
 export function StartScreen() {
   const store = useStore();
@@ -77,13 +82,24 @@ export function StartScreen() {
         {agent?.wants_input !== false && (
           <label>
             Input
-            <textarea class="mono" rows={5} value={input} spellcheck={false} onInput={(event) => setInput(event.currentTarget.value)} />
+            <textarea
+              class="mono"
+              rows={5}
+              value={input}
+              spellcheck={false}
+              onInput={(event) => setInput(event.currentTarget.value)}
+            />
             <span class="aside">{given.says}</span>
           </label>
         )}
         <label>
           Thread
-          <input class="mono" value={thread} maxLength={64} onInput={(event) => setThread(event.currentTarget.value)} />
+          <input
+            class="mono"
+            value={thread}
+            maxLength={64}
+            onInput={(event) => setThread(event.currentTarget.value)}
+          />
           <span class="aside">Runs on one thread know what was said and done before. Empty: a new one.</span>
         </label>
         {thread.trim() && (
@@ -96,11 +112,21 @@ export function StartScreen() {
           <legend>Limits</legend>
           <label>
             US dollars
-            <input class="num" inputMode="decimal" value={usd} onInput={(event) => setUsd(event.currentTarget.value)} />
+            <input
+              class="num"
+              inputMode="decimal"
+              value={usd}
+              onInput={(event) => setUsd(event.currentTarget.value)}
+            />
           </label>
           <label>
             Steps
-            <input class="num" inputMode="numeric" value={steps} onInput={(event) => setSteps(event.currentTarget.value)} />
+            <input
+              class="num"
+              inputMode="numeric"
+              value={steps}
+              onInput={(event) => setSteps(event.currentTarget.value)}
+            />
           </label>
           <label>
             At the limit
@@ -149,31 +175,4 @@ function NoAgents() {
       </p>
     </div>
   );
-}
-
-/** What looks like JSON is JSON; all else is text. Which of the two is said below the field. */
-function read(text: string): { value: Json; says: string } {
-  const trimmed = text.trim();
-  if (!trimmed) return { value: null, says: "JSON or text. Empty: nothing." };
-  if (/^[[{"\d-]|^(true|false|null)$/.test(trimmed)) {
-    try {
-      return { value: JSON.parse(trimmed) as Json, says: "Read as JSON." };
-    } catch {
-      return { value: text, says: "Not quite JSON: read as text." };
-    }
-  }
-  return { value: text, says: "Read as text." };
-}
-
-/** What is no number goes to the server as it is: it says what is wrong with it. */
-function limitsOf(usd: string, steps: string): Record<string, Json> {
-  const limits: Record<string, Json> = {};
-  if (usd.trim()) limits["usd"] = numberOr(usd.trim());
-  if (steps.trim()) limits["steps"] = numberOr(steps.trim());
-  return limits;
-}
-
-function numberOr(text: string): Json {
-  const value = Number(text.replace(",", "."));
-  return Number.isFinite(value) ? value : text;
 }

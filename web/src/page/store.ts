@@ -114,7 +114,9 @@ export class Store {
     this.#show();
     const view = this.view.value;
     if (!view?.panel || view.run !== run || ack.seq <= view.panel.seq) return;
-    this.view.value = reduceAll(view, [{ event: "panel", data: { ...view.panel, state: ack.state, seq: ack.seq } }]);
+    this.view.value = reduceAll(view, [
+      { event: "panel", data: { ...view.panel, state: ack.state, seq: ack.seq } },
+    ]);
   }
 
   #putRows(panels: readonly Panel[]): void {
@@ -138,7 +140,9 @@ export class Store {
   }
 
   async loadMore(): Promise<void> {
-    const oldest = [...this.rows.value.values()].sort((a, b) => a.panel.created_at_ms - b.panel.created_at_ms)[0];
+    const oldest = [...this.rows.value.values()].sort(
+      (a, b) => a.panel.created_at_ms - b.panel.created_at_ms,
+    )[0];
     await this.loadRows(oldest?.panel.run);
   }
 

@@ -17,10 +17,13 @@ export function useArmed(call: string): { ref: RefObject<HTMLDivElement | null>;
         timer = setTimeout(() => setArmed(call), READ_MS);
       }
     };
-    const watcher = new IntersectionObserver((entries) => {
-      isInView = entries.some((entry) => entry.isIntersecting);
-      look();
-    }, { threshold: 0.5 });
+    const watcher = new IntersectionObserver(
+      (entries) => {
+        isInView = entries.some((entry) => entry.isIntersecting);
+        look();
+      },
+      { threshold: 0.5 },
+    );
     if (ref.current) watcher.observe(ref.current);
     document.addEventListener("visibilitychange", look);
     return () => {

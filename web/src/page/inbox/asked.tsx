@@ -6,7 +6,7 @@ import { usePressing } from "../pressing";
 import { hrefOf } from "../routes";
 import { useStore } from "../store";
 import { Value } from "../value";
-import { Choice } from "./approval";
+import { Choice } from "./choice";
 
 export function Asked({ open }: { open: Open }) {
   const store = useStore();
@@ -67,9 +67,24 @@ function Answer({ isOff, onAnswer }: AnswerProps) {
 function Doubt({ isOff, onAnswer }: AnswerProps) {
   return (
     <div class="choices">
-      <Choice label="It happened" says="It counts as done; the agent goes on" isOff={isOff} onPress={() => onAnswer("happened")} />
-      <Choice label="Run it" says="It did not happen; it is done now" isOff={isOff} onPress={() => onAnswer("run")} />
-      <Choice label="Skip it" says="It is not done; the agent is told" isOff={isOff} onPress={() => onAnswer("skip")} />
+      <Choice
+        label="It happened"
+        says="It counts as done; the agent goes on"
+        isOff={isOff}
+        onPress={() => onAnswer("happened")}
+      />
+      <Choice
+        label="Run it"
+        says="It did not happen; it is done now"
+        isOff={isOff}
+        onPress={() => onAnswer("run")}
+      />
+      <Choice
+        label="Skip it"
+        says="It is not done; the agent is told"
+        isOff={isOff}
+        onPress={() => onAnswer("skip")}
+      />
     </div>
   );
 }

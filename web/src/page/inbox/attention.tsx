@@ -4,7 +4,7 @@ import type { Item } from "../../wire/types";
 import { usePressing } from "../pressing";
 import { hrefOf } from "../routes";
 import { useStore } from "../store";
-import { Choice } from "./approval";
+import { Choice } from "./choice";
 
 export function Attention({ item }: { item: Item }) {
   const store = useStore();
@@ -28,7 +28,12 @@ export function Attention({ item }: { item: Item }) {
       </p>
       <blockquote tabIndex={0}>{shown(item.text)}</blockquote>
       <div class="choices">
-        <Choice label="Settle" says={mayAct ? "It is dealt with, and leaves this list" : "You may watch, not settle."} isOff={isBusy || !mayAct} onPress={settle} />
+        <Choice
+          label="Settle"
+          says={mayAct ? "It is dealt with, and leaves this list" : "You may watch, not settle."}
+          isOff={isBusy || !mayAct}
+          onPress={settle}
+        />
       </div>
       <p role="status" class="problem">
         {problem}

@@ -17,7 +17,8 @@ export function InboxScreen() {
       </header>
       {isEmpty && hasLoaded.value && (
         <p class="empty">
-          Nothing waits for you. Calls of tools with <code>approve=</code>, questions of agents and steps in doubt come here.
+          Nothing waits for you. Calls of tools with <code>approve=</code>, questions of agents and steps in
+          doubt come here.
         </p>
       )}
       <Waiting />
@@ -29,7 +30,8 @@ export function InboxScreen() {
 export function Waiting({ run }: { run?: string }) {
   const { inbox } = useStore();
   const { at, ...all } = inbox.value;
-  const mine = <T extends { run: string }>(found: readonly T[]): T[] => found.filter((one) => !run || one.run === run);
+  const mine = <T extends { run: string }>(found: readonly T[]): T[] =>
+    found.filter((one) => !run || one.run === run);
   return (
     <>
       {mine(all.cards).map((card) => (

@@ -28,13 +28,21 @@ export function BarOf({ panel }: { panel: Panel }) {
     }
     return () => stop.abort();
   }, []);
-  const told = { run: panel.run, panel, base: "./", me: store.me.value?.by ?? "", keys: "global", theme: theme.value };
+  const told = {
+    run: panel.run,
+    panel,
+    base: "./",
+    me: store.me.value?.by ?? "",
+    keys: "global",
+    theme: theme.value,
+  };
   return h("pullcord-bar", { ref: bar, ...told });
 }
 
 /** Shows what waits for somebody; or, if nothing does, what was done so far. */
 export function review(): void {
-  const target = document.querySelector<HTMLElement>("#waiting") ?? document.querySelector<HTMLElement>("#report");
+  const target =
+    document.querySelector<HTMLElement>("#waiting") ?? document.querySelector<HTMLElement>("#report");
   target?.scrollIntoView({ block: "start" });
   target?.focus({ preventScroll: true });
 }

@@ -48,7 +48,8 @@ const VERDICT: Record<string, string> = {
 
 export const QuestionLine = memo(function QuestionLine({ question }: { question: Question }) {
   const { kind, status } = question;
-  const sign = status === "open" ? "?" : status === "withdrawn" ? "○" : question.verdict === "denied" ? "✕" : "✓";
+  const sign =
+    status === "open" ? "?" : status === "withdrawn" ? "○" : question.verdict === "denied" ? "✕" : "✓";
   return (
     <Line sign={sign} at={question.at} kind={kind === "timer" ? "faint" : "press"}>
       {kind === "approval" ? <Call question={question} /> : shownLine(question.text, 400)}
@@ -112,7 +113,11 @@ function Line({ sign, at, kind, via = "", children }: LineProps) {
         {sign}
       </span>
       <div class="words">{children}</div>
-      <time class="num" dateTime={new Date(at).toISOString()} title={via ? `${moment(at)}, by ${shownLine(via, 80)}` : moment(at)}>
+      <time
+        class="num"
+        dateTime={new Date(at).toISOString()}
+        title={via ? `${moment(at)}, by ${shownLine(via, 80)}` : moment(at)}
+      >
         {timeOfDay(at)}
       </time>
     </div>
@@ -144,5 +149,7 @@ function Aside({ text }: { text: string }) {
 }
 
 function who(by: string, source: string): string {
-  return source === "person" || source === "guard" || !source ? shownLine(by, 60) : `${shownLine(by, 60)} (${source})`;
+  return source === "person" || source === "guard" || !source
+    ? shownLine(by, 60)
+    : `${shownLine(by, 60)} (${source})`;
 }

@@ -22,7 +22,9 @@ const HEADINGS: readonly [keyof Tally, string, string][] = [
 const FEW = 12;
 
 export function Outcome({ end }: { end: End }) {
-  const says = { completed: "Result", stopped: "Last answer", failed: "Why it failed", cancelled: "" }[end.state];
+  const says = { completed: "Result", stopped: "Last answer", failed: "Why it failed", cancelled: "" }[
+    end.state
+  ];
   if (!says) return null;
   return (
     <section aria-labelledby="outcome-title" class="outcome">
@@ -65,24 +67,45 @@ function Lists({ receipt }: { receipt: Receipt }) {
   return (
     <>
       <ul class="tally">
-        {HEADINGS.filter(([heading]) => heading === "done" || receipt[heading].length).map(([heading, sign, word]) => (
-          <li key={heading} class={heading}>
-            <span class="sign" aria-hidden="true">
-              {sign}
-            </span>
-            <span class="word">{word}</span>
-            <span class="names">{names(receipt[heading])}</span>
-          </li>
-        ))}
+        {HEADINGS.filter(([heading]) => heading === "done" || receipt[heading].length).map(
+          ([heading, sign, word]) => (
+            <li key={heading} class={heading}>
+              <span class="sign" aria-hidden="true">
+                {sign}
+              </span>
+              <span class="word">{word}</span>
+              <span class="names">{names(receipt[heading])}</span>
+            </li>
+          ),
+        )}
       </ul>
       <dl>
         <Fact name="Stopped by" value={receipt.by} />
         <Fact name="Why" value={receipt.reason} />
         <Fact name="Asked" value={receipt.asked_at_ms ? moment(receipt.asked_at_ms) : ""} />
-        <Fact name="In effect" value={took && [`after ${took}`, RUNG[receipt.rung]].filter(Boolean).join("; ")} />
-        <Fact name="Partial text" value={receipt.partial_text.length ? count(receipt.partial_text.length, "part") + " cut, kept in the thread" : ""} />
+        <Fact
+          name="In effect"
+          value={took && [`after ${took}`, RUNG[receipt.rung]].filter(Boolean).join("; ")}
+        />
+        <Fact
+          name="Partial text"
+          value={
+            receipt.partial_text.length
+              ? count(receipt.partial_text.length, "part") + " cut, kept in the thread"
+              : ""
+          }
+        />
         <Fact name="Limits" value={receipt.used.join(", ")} />
-        <Fact name="Time" value={[`${clock(times.working_ms ?? 0)} working`, also(times.waiting_ms, "waiting"), also(times.paused_ms, "paused")].filter(Boolean).join(", ")} />
+        <Fact
+          name="Time"
+          value={[
+            `${clock(times.working_ms ?? 0)} working`,
+            also(times.waiting_ms, "waiting"),
+            also(times.paused_ms, "paused"),
+          ]
+            .filter(Boolean)
+            .join(", ")}
+        />
         <Fact name="Cost" value={costWords(cost.usd_micros ?? 0, cost.unknown_calls ?? 0)} />
         <Fact name="Lives on" value={receipt.detached.join(", ")} />
       </dl>
@@ -93,7 +116,10 @@ function Lists({ receipt }: { receipt: Receipt }) {
 function names(found: readonly string[]): string {
   if (!found.length) return "nothing";
   const more = found.length > FEW ? ` and ${found.length - FEW} more` : "";
-  return `${found.slice(0, FEW).map((name) => shownLine(name, 80)).join(", ")}${more}`;
+  return `${found
+    .slice(0, FEW)
+    .map((name) => shownLine(name, 80))
+    .join(", ")}${more}`;
 }
 
 function also(ms: number | undefined, word: string): string {

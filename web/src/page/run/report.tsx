@@ -13,11 +13,20 @@ export function Report({ view }: { view: View }) {
     <section class="report" aria-labelledby="report-title" id="report" tabIndex={-1}>
       <h2 id="report-title">What it did</h2>
       {!view.sections.some((section) => section.plan || section.entries.length) && (
-        <p class="empty">Nothing yet. Every step appears here as it begins, with what it may change and whether that can be undone.</p>
+        <p class="empty">
+          Nothing yet. Every step appears here as it begins, with what it may change and whether that can be
+          undone.
+        </p>
       )}
       {groups.map((group) =>
         group.plan ? (
-          <Plan key={group.key} sections={group.sections} view={view} isAll={isAll} showAll={() => showAll(true)} />
+          <Plan
+            key={group.key}
+            sections={group.sections}
+            view={view}
+            isAll={isAll}
+            showAll={() => showAll(true)}
+          />
         ) : (
           <Lines key={group.key} entries={group.sections[0]?.entries ?? []} view={view} />
         ),
@@ -45,7 +54,9 @@ function Plan({ sections, view, isAll, showAll }: PlanProps) {
           <Item key={section.key} section={section} view={view} />
         ))}
       </ol>
-      {to < sections.length && <Fold text={`Show ${count(sections.length - to, "later item")}`} onClick={showAll} />}
+      {to < sections.length && (
+        <Fold text={`Show ${count(sections.length - to, "later item")}`} onClick={showAll} />
+      )}
     </>
   );
 }

@@ -53,7 +53,13 @@ export function Item({ section, view }: { section: Section; view: View }) {
         <h3>{shownLine(section.text, 200)}</h3>
         <span class="state">{WORD[state]}</span>
         <span class="num took">
-          {section.to ? duration(section.to - section.from) : section.from && !view.end ? <Ticking from={section.from} /> : ""}
+          {section.to ? (
+            duration(section.to - section.from)
+          ) : section.from && !view.end ? (
+            <Ticking from={section.from} />
+          ) : (
+            ""
+          )}
         </span>
       </div>
       {section.rewrites.map((rewrite, index) => (
@@ -72,7 +78,9 @@ export function Lines({ entries, view }: { entries: readonly Entry[]; view: View
     <div class="lines">
       {folded > 0 && (
         <button type="button" class="quiet" onClick={() => setLimit(limit + MORE)}>
-          {folded > MORE ? `Show ${MORE} of ${count(folded, "earlier line")}` : `Show ${count(folded, "earlier line")}`}
+          {folded > MORE
+            ? `Show ${MORE} of ${count(folded, "earlier line")}`
+            : `Show ${count(folded, "earlier line")}`}
         </button>
       )}
       {entries.slice(folded).map((entry) => (

@@ -87,7 +87,13 @@ export function Share({ run }: { run: string }) {
       </div>
       {url && (
         <div class="row">
-          <input class="mono" readOnly value={url} aria-label="The link" onFocus={(event) => event.currentTarget.select()} />
+          <input
+            class="mono"
+            readOnly
+            value={url}
+            aria-label="The link"
+            onFocus={(event) => event.currentTarget.select()}
+          />
           <button type="button" onClick={copy}>
             Copy
           </button>
@@ -101,7 +107,8 @@ export function Share({ run }: { run: string }) {
           {links.map((grant) => (
             <li key={grant.id}>
               <span>
-                Whoever has it may {MAY[grant.right as keyof typeof MAY] ?? grant.right}, until {moment(grant.expires_at_ms)}
+                Whoever has it may {MAY[grant.right as keyof typeof MAY] ?? grant.right}, until{" "}
+                {moment(grant.expires_at_ms)}
               </span>
               <button type="button" class="quiet" onClick={() => revoke(grant)}>
                 Revoke

@@ -11,7 +11,14 @@ import { duration, EFFECT, RUNG, STOPS, timeOfDay } from "../words";
 import { Ticking } from "./ticking";
 import { Words } from "./said";
 
-const SIGN = { running: "●", done: "✓", failed: "✕", interrupted: "■", in_doubt: "?", not_started: "○" } as const;
+const SIGN = {
+  running: "●",
+  done: "✓",
+  failed: "✕",
+  interrupted: "■",
+  in_doubt: "?",
+  not_started: "○",
+} as const;
 const STATUS = {
   running: "under way",
   done: "done",
@@ -26,12 +33,17 @@ export const StepLine = memo(function StepLine({ step }: { step: Step }) {
   const [isOpen, open] = useState(false);
   const state = step.undo === "undone" ? "undone" : step.status;
   return (
-    <details class={`step ${state}${step.model ? " model" : ""}`} onToggle={(e) => open(e.currentTarget.open)}>
+    <details
+      class={`step ${state}${step.model ? " model" : ""}`}
+      onToggle={(e) => open(e.currentTarget.open)}
+    >
       <summary>
         <span class="sign" aria-hidden="true">
           {step.undo === "undone" ? "↶" : step.model && step.status === "done" ? "◆" : SIGN[step.status]}
         </span>
-        <span class="name">{step.model ? `Asked ${shownLine(step.model, 60)}` : shownLine(step.name, 120)}</span>
+        <span class="name">
+          {step.model ? `Asked ${shownLine(step.model, 60)}` : shownLine(step.name, 120)}
+        </span>
         <span class="facts">
           <span class="status">{statusWords(step)}</span>
           {facts(step).map((fact) => (
@@ -40,9 +52,7 @@ export const StepLine = memo(function StepLine({ step }: { step: Step }) {
             </span>
           ))}
         </span>
-        <span class="num took">
-          {step.to ? duration(step.to - step.from) : <Ticking from={step.from} />}
-        </span>
+        <span class="num took">{step.to ? duration(step.to - step.from) : <Ticking from={step.from} />}</span>
       </summary>
       {isOpen && <Inside step={step} />}
     </details>
@@ -89,7 +99,10 @@ function Inside({ step }: { step: Step }) {
   return (
     <div class="inside">
       <dl>
-        <Fact name="Effect" value={[EFFECT[step.effect], step.undoable ? "can be undone" : ""].filter(Boolean).join(", ")} />
+        <Fact
+          name="Effect"
+          value={[EFFECT[step.effect], step.undoable ? "can be undone" : ""].filter(Boolean).join(", ")}
+        />
         <Fact name="A stop" value={step.model ? "closes the connection" : STOPS[step.runIn]} />
         <Fact name="Allowed by" value={approver(step, view.value?.questions.get(step.approval)?.by)} />
         <Fact name="Cost" value={step.spend ? spendWords(step.spend) : ""} />
@@ -97,7 +110,9 @@ function Inside({ step }: { step: Step }) {
         <Fact name="Undo" value={[UNDO[step.undo], step.undoSays].filter(Boolean).join(": ")} />
         <Fact name="Step" value={step.id} />
       </dl>
-      {step.args !== null && <Field name="Arguments">{<Value value={step.args} label={`Arguments of ${step.name}`} />}</Field>}
+      {step.args !== null && (
+        <Field name="Arguments">{<Value value={step.args} label={`Arguments of ${step.name}`} />}</Field>
+      )}
       {failure && (
         <Field name={step.status === "failed" ? "Error" : "Why"}>
           <LongText text={failure} label={`What went wrong in ${step.name}`} />

@@ -1,6 +1,15 @@
 /** The picture as a file of its own: what it looks like is written into it, and nothing is fetched. */
 
-const LOOKS = ["fill", "stroke", "stroke-width", "stroke-dasharray", "opacity", "font-size", "font-family", "font-weight"];
+const LOOKS = [
+  "fill",
+  "stroke",
+  "stroke-width",
+  "stroke-dasharray",
+  "opacity",
+  "font-size",
+  "font-family",
+  "font-weight",
+];
 
 export function asFile(picture: SVGSVGElement): Blob {
   const copy = picture.cloneNode(true) as SVGSVGElement;
@@ -19,7 +28,8 @@ function copyLooks(from: Element, to: Element): void {
   const look = getComputedStyle(from);
   for (const name of LOOKS) {
     const value = look.getPropertyValue(name);
-    if (value && !(name === "fill" && to.getAttribute("fill")?.startsWith("url("))) to.setAttribute(name, value);
+    if (value && !(name === "fill" && to.getAttribute("fill")?.startsWith("url(")))
+      to.setAttribute(name, value);
   }
   to.removeAttribute("class");
   for (let n = 0; n < from.children.length; n++) copyLooks(from.children[n]!, to.children[n]!);

@@ -117,8 +117,12 @@ function burstsOf(view: View, at: (ms: number) => number): Picture["bursts"] {
 
 function summaryOf(view: View, segments: readonly Segment[], marks: readonly Mark[]): string {
   const times = new Map<string, number>();
-  for (const { stretch, from, to } of segments) times.set(stretch.pace, (times.get(stretch.pace) ?? 0) + to - from);
+  for (const { stretch, from, to } of segments)
+    times.set(stretch.pace, (times.get(stretch.pace) ?? 0) + to - from);
   const spent = [...times].map(([pace, ms]) => `${pace} ${duration(ms)}`).join(", ");
-  const pressed = marks.slice(0, 50).map((mark) => mark.says).join("; ");
+  const pressed = marks
+    .slice(0, 50)
+    .map((mark) => mark.says)
+    .join("; ");
   return `${view.steps.size} steps. ${spent}.${pressed ? ` ${pressed}.` : ""}`;
 }

@@ -13,7 +13,14 @@ export function Drawing({ picture }: { picture: Picture }) {
   const lanesEnd = LANE.y + picture.lanes.length * (LANE.height + LANE.gap);
   const height = lanesEnd + (picture.bursts.length ? 30 : 16);
   return (
-    <svg class="picture" role="img" aria-label={`Timeline. ${shownLine(picture.summary, 400)}`} width={picture.width} height={height} viewBox={`0 0 ${picture.width} ${height}`}>
+    <svg
+      class="picture"
+      role="img"
+      aria-label={`Timeline. ${shownLine(picture.summary, 400)}`}
+      width={picture.width}
+      height={height}
+      viewBox={`0 0 ${picture.width} ${height}`}
+    >
       <title>Timeline of the run</title>
       <desc>{shownLine(picture.summary, 2000)}</desc>
       <Patterns />
@@ -25,7 +32,14 @@ export function Drawing({ picture }: { picture: Picture }) {
         <StepBar key={index} bar={bar} />
       ))}
       {picture.bursts.map((burst, index) => (
-        <rect key={index} class={`burst ${burst.kind}`} x={burst.x} y={lanesEnd + (burst.kind === "thought" ? 4 : 2)} width={burst.width} height={burst.kind === "thought" ? 3 : 6} />
+        <rect
+          key={index}
+          class={`burst ${burst.kind}`}
+          x={burst.x}
+          y={lanesEnd + (burst.kind === "thought" ? 4 : 2)}
+          width={burst.width}
+          height={burst.kind === "thought" ? 3 : 6}
+        />
       ))}
       {picture.marks.map((mark, index) => (
         <g key={index} class="mark">
@@ -75,9 +89,18 @@ function Stretch({ segment }: { segment: Segment }) {
   return (
     <g class={`stretch ${stretch.pace}`}>
       <title>{segment.isSqueezed ? `${says} (drawn shorter)` : says}</title>
-      <rect x={x} y={y} width={Math.max(1, width - 1)} height={thin ? 2 : BAND.height} {...(fill ? { fill } : {})} />
+      <rect
+        x={x}
+        y={y}
+        width={Math.max(1, width - 1)}
+        height={thin ? 2 : BAND.height}
+        {...(fill ? { fill } : {})}
+      />
       {segment.isSqueezed && (
-        <path class="break" d={`M${x + width / 2 - 4} ${BAND.y + BAND.height + 3}l4 ${-BAND.height - 6}m3 0l-4 ${BAND.height + 6}`} />
+        <path
+          class="break"
+          d={`M${x + width / 2 - 4} ${BAND.y + BAND.height + 3}l4 ${-BAND.height - 6}m3 0l-4 ${BAND.height + 6}`}
+        />
       )}
     </g>
   );

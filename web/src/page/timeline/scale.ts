@@ -14,11 +14,18 @@ const BUSY = new Set<Stretch["pace"]>(["working", "pausing", "stopping", "cancel
 const IDLE_SHARE = 0.2; // of the time it worked: no idle stretch is drawn longer
 const WIDTH_MIN = 3;
 
-export function segmentsOf(stretches: readonly Stretch[], now: number, left: number, width: number): Segment[] {
+export function segmentsOf(
+  stretches: readonly Stretch[],
+  now: number,
+  left: number,
+  width: number,
+): Segment[] {
   const spans = stretches.map((stretch) => Math.max(1, (stretch.to || now) - stretch.from));
   const worked = spans.reduce((sum, span, i) => sum + (BUSY.has(stretches[i]!.pace) ? span : 0), 0);
   const longest = Math.max(1_000, worked * IDLE_SHARE);
-  const drawn = spans.map((span, i) => (BUSY.has(stretches[i]!.pace) || !worked ? span : Math.min(span, longest)));
+  const drawn = spans.map((span, i) =>
+    BUSY.has(stretches[i]!.pace) || !worked ? span : Math.min(span, longest),
+  );
   const total = drawn.reduce((sum, span) => sum + span, 0) || 1;
   const room = Math.max(1, width - WIDTH_MIN * drawn.length);
   let x = left;

@@ -68,7 +68,13 @@ function Legend() {
         <li key={pace}>
           <svg class="picture" width="20" height="12" aria-hidden="true">
             <g class={`stretch ${pace}`}>
-              <rect x="0" y={pace === "queued" ? 5 : 0} width="20" height={pace === "queued" ? 2 : 12} {...fillOf(pace)} />
+              <rect
+                x="0"
+                y={pace === "queued" ? 5 : 0}
+                width="20"
+                height={pace === "queued" ? 2 : 12}
+                {...fillOf(pace)}
+              />
             </g>
           </svg>
           {words}
@@ -82,7 +88,11 @@ function Legend() {
 }
 
 function fillOf(pace: string): { fill?: string } {
-  const fills: Record<string, string> = { paused: "url(#held)", waiting: "url(#dots)", cancelling: "url(#slant)" };
+  const fills: Record<string, string> = {
+    paused: "url(#held)",
+    waiting: "url(#dots)",
+    cancelling: "url(#slant)",
+  };
   const fill = fills[pace];
   return fill ? { fill } : {};
 }

@@ -34,7 +34,16 @@ export class Draft {
   }
 
   note(note: Partial<Note> & { seq: number; at: number; says: string }): void {
-    const plain = { sign: "·", by: "", via: "", source: "", reason: "", took: -1, rung: "", weight: "plain" } as const;
+    const plain = {
+      sign: "·",
+      by: "",
+      via: "",
+      source: "",
+      reason: "",
+      took: -1,
+      rung: "",
+      weight: "plain",
+    } as const;
     this.put("notes", note.seq, { ...plain, ...note });
     this.add({ kind: "note", id: note.seq });
   }
@@ -74,7 +83,9 @@ export class Draft {
   private writable<C extends Collection>(collection: C): Map<Key<C>, Value<C>> {
     if (!this.copied.has(collection)) {
       this.copied.add(collection);
-      Object.assign(this.view, { [collection]: new Map(this.view[collection] as ReadonlyMap<Key<C>, Value<C>>) });
+      Object.assign(this.view, {
+        [collection]: new Map(this.view[collection] as ReadonlyMap<Key<C>, Value<C>>),
+      });
     }
     return this.view[collection] as unknown as Map<Key<C>, Value<C>>;
   }

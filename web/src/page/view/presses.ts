@@ -50,7 +50,10 @@ export function inEffect(draft: Draft, event: Paused | { rung?: Rung }, rec: Rec
   const stop = draft.view.stop;
   const note = stop && draft.view.notes.get(stop.seq);
   if (!note) return;
-  const frozen = "frozen" in event && event.frozen?.length ? ` Frozen, as long as its process lives: ${event.frozen.join(", ")}.` : "";
+  const frozen =
+    "frozen" in event && event.frozen?.length
+      ? ` Frozen, as long as its process lives: ${event.frozen.join(", ")}.`
+      : "";
   draft.put("notes", note.seq, {
     ...note,
     took: rec.at_ms - stop.at,

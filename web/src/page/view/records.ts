@@ -70,7 +70,6 @@ export function apply(draft: Draft, rec: Rec): void {
   draft.view.at = rec.at_ms;
   pace(draft, rec);
   const effect = EFFECTS[rec.event.type] as
-    | ((draft: Draft, event: JournalEvent, rec: Rec) => void)
-    | undefined;
+    ((draft: Draft, event: JournalEvent, rec: Rec) => void) | undefined;
   effect?.(draft, rec.event, rec);
 }

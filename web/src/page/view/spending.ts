@@ -17,7 +17,13 @@ export function spent(draft: Draft, event: Extract<JournalEvent, { type: "spent"
   if (event.step) {
     draft.step(event.step, (step) => ({ spend: sum(step.spend ?? NO_SPEND, cost) }));
   } else {
-    draft.note({ seq: rec.seq, at: rec.at_ms, sign: "$", says: `Spent ${spendWords(cost)}`, weight: "faint" });
+    draft.note({
+      seq: rec.seq,
+      at: rec.at_ms,
+      sign: "$",
+      says: `Spent ${spendWords(cost)}`,
+      weight: "faint",
+    });
   }
 }
 

@@ -137,7 +137,12 @@ const REFUSED = {
 
 export function callRefused(draft: Draft, event: CallRefused, rec: Rec): void {
   const why = event.why ? `: ${event.why}` : "";
-  draft.note({ seq: rec.seq, at: rec.at_ms, sign: "○", says: `${event.name} ${REFUSED[event.outcome]}${why}.` });
+  draft.note({
+    seq: rec.seq,
+    at: rec.at_ms,
+    sign: "○",
+    says: `${event.name} ${REFUSED[event.outcome]}${why}.`,
+  });
 }
 
 export function undoStarted(draft: Draft, event: UndoStarted): void {
