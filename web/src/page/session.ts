@@ -12,7 +12,7 @@ export function takeCode(place: Location, past: History): string | null {
   const code = CODE.exec(place.hash)?.[1];
   if (!code) return null;
   past.replaceState(null, "", `${place.pathname}${place.search}#/`);
-  return decodeURIComponent(code);
+  return code;
 }
 
 /** Returns who I am, or in the server's words why nobody. Throws `Unanswered`. */
