@@ -8,6 +8,7 @@ import { inOrder } from "./order";
 import { routeOf, type Route } from "./routes";
 import { reduceAll, showRest, type Message } from "./view/reduce";
 import { empty, type View } from "./view/view";
+import { count } from "./words";
 
 const PAGE = 50;
 const CATCH_UP_MS = 1_500;
@@ -103,10 +104,7 @@ export class Store {
     const before = this.panel.value;
     const run = this.view.value?.run;
     if (panel.run !== run || (before && before.run === run && before.seq > panel.seq)) return;
-    this.panel.value = panel;
-    if (before?.run === run && before.state !== panel.state) {
-      this.announced.value = `${panel.label}. ${panel.says}`;
-    }
+    this.panel.value = panel; // the bar says it aloud
   }
 
   /** A press was taken: if it holds or stops the run, no further text of it is shown. */
@@ -148,7 +146,10 @@ export class Store {
 
   async loadInbox(): Promise<void> {
     const found = await this.client.inbox();
+    const before = this.wants.value;
     this.inbox.value = { ...found, at: performance.now() };
+    if (this.wants.value > before)
+      this.announced.value = `${count(this.wants.value, "thing")} to answer or look at.`;
   }
 
   async loadDetails(run: string): Promise<void> {

@@ -1,0 +1,85 @@
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import type { Client } from "../wire/client";
+import type { Inbox, Panel } from "../wire/types";
+import { Store } from "./store";
+import type { Message } from "./view/reduce";
+
+beforeEach(() => void vi.useFakeTimers());
+afterEach(() => void vi.useRealTimers());
+
+function panel(run: string, seq: number, state = "running"): Panel {
+  return { run, seq, state, created_at_ms: 0, wants: 0, attention: 0, raise: [] } as unknown as Panel;
+}
+
+function record(seq: number): Message {
+  const event = { type: "step_started", step: `s${seq}`, name: "s" } as const;
+  return { event: "record", data: { seq, at_ms: seq, epoch: 1, event } };
+}
+
+function store(client: Partial<Client> = {}): Store {
+  const made = new Store(client as Client);
+  made.me.value = { by: "ana", right: "admin", run: null, how: "session" };
+  return made;
+}
+
+test("a history is shown at once, when it is read", () => {
+  const page = store();
+  page.putPanels([panel("a", 3)]);
+  page.go("#/runs/a");
+  page.take([record(1), record(2)]);
+  expect(page.view.value?.steps.size).toBe(0);
+  page.take([record(3)]);
+  expect(page.view.value?.steps.size).toBe(3);
+});
+
+test("a history that does not come to its end is shown as far as it is", () => {
+  const page = store();
+  page.putPanels([panel("a", 9)]);
+  page.go("#/runs/a");
+  page.take([record(1)]);
+  vi.advanceTimersByTime(1_500);
+  expect(page.view.value?.steps.size).toBe(1);
+});
+
+test("an older panel never takes the place of a newer one", () => {
+  const page = store();
+  page.go("#/runs/a");
+  page.putPanels([panel("a", 5, "paused")]);
+  page.putPanels([panel("a", 4, "running")]);
+  expect(page.panel.value?.state).toBe("paused");
+  expect(page.rows.value.get("a")?.panel.state).toBe("paused");
+});
+
+test("no further character is shown from the moment a press is acknowledged", () => {
+  const page = store();
+  page.go("#/runs/a");
+  const said = (offset: number, text: string): Message => ({
+    event: "text",
+    data: { part: "say-1", offset, text },
+  });
+  page.take([{ event: "panel", data: panel("a", 1) }, said(0, "seen")]);
+  page.acknowledged("a", { verdict: "applied", seq: 2, state: "cancelling" });
+  page.take([said(4, " not"), { event: "panel", data: panel("a", 2, "cancelling") }]);
+  expect(page.view.value?.parts.get("say-1")?.limit).toBe(4);
+});
+
+test("whoever comes by a link for one run sees that run, whatever the URL says", () => {
+  const page = store();
+  page.me.value = { by: "link", right: "view", run: "only", how: "link" };
+  page.go("#/inbox");
+  expect(page.route.value).toEqual({ at: "run", run: "only" });
+  expect(page.may("control")).toBe(false);
+});
+
+test("that something waits is said when there is more of it, not when it is settled", async () => {
+  const card = { run: "a" } as Inbox["cards"][number];
+  const inbox = vi.fn<() => Promise<Inbox>>();
+  inbox.mockResolvedValueOnce({ cards: [card], questions: [], attention: [] });
+  inbox.mockResolvedValueOnce({ cards: [], questions: [], attention: [] });
+  const page = store({ inbox });
+  await page.loadInbox();
+  expect(page.announced.value).toBe("1 thing to answer or look at.");
+  page.announced.value = "";
+  await page.loadInbox();
+  expect(page.announced.value).toBe("");
+});
