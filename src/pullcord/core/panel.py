@@ -19,7 +19,7 @@ from pullcord.core.conditions import (
     leaves,
 )
 from pullcord.core.limits import CAPS, caps_in, progress
-from pullcord.core.receipts import heading
+from pullcord.core.receipts import heading, not_attempted
 from pullcord.core.run import Cost, Run, Step, Stop, Times
 from pullcord.core.states import NEEDS_OWNER, OFFERED, TABLE, RunState
 from pullcord.core.undo import may_have_happened, to_undo, would_undo
@@ -290,7 +290,7 @@ def _raisable(run: Run, used: Used) -> Iterator[Raisable]:
 
 def _tally(run: Run) -> dict[str, int]:
     found = Counter(heading(s, ended=run.ended) for s in run.steps.values() if not s.model)
-    unbegun = sum(len(plan.items) - plan.started for plan in run.plans.values())
+    unbegun = sum(1 for _ in not_attempted(run))
     headings = ("done", "undone", "could_not_undo", "in_doubt", "failed", "interrupted")
     tally = {name: found[name] for name in (*headings, "under_way")}
     return tally | {"not_attempted": found["not_attempted"] + unbegun}

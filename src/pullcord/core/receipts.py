@@ -88,7 +88,7 @@ def receipt(run: Run, texts: Mapping[str, str] | None = None) -> Receipt:
         failed=under("failed"),
         interrupted=under("interrupted"),
         under_way=under("under_way"),
-        not_attempted=() if is_hidden else (*under("not_attempted"), *_not_attempted(run)),
+        not_attempted=() if is_hidden else (*under("not_attempted"), *not_attempted(run)),
         partial_text=tuple(
             said.get(part, part)
             for part, complete in run.texts.items()
@@ -111,7 +111,8 @@ def receipt(run: Run, texts: Mapping[str, str] | None = None) -> Receipt:
     )
 
 
-def _not_attempted(run: Run) -> Iterator[str]:
+def not_attempted(run: Run) -> Iterator[str]:
+    """What was planned, asked about or told, and never begun."""
     for plan in run.plans.values():
         yield from (plan.text(item) for item in plan.items[plan.started :])
     cards = {

@@ -27,9 +27,17 @@ async def body_as(request: Request, kind: type[T], bounds: Bounds) -> T:
     try:
         return msgspec.json.decode(raw, type=kind)
     except msgspec.ValidationError as error:
-        raise Refused(422, "invalid_fields", f"{error}. Nothing was changed.") from None
+        raise Refused(422, "invalid_fields", _said_of(str(error))) from None
     except (msgspec.DecodeError, RecursionError, UnicodeError) as error:
         raise _malformed(str(error)) from None
+
+
+def _said_of(error: str) -> str:
+    """What is wrong with a field, in words."""
+    why, _, path = error.replace("`", "").partition(" - at ")
+    where = path.removeprefix("$").removeprefix(".")
+    what = f"The field {where} of the body" if where else "The body"
+    return f"{what} cannot be used: {why[:1].lower()}{why[1:]}. Nothing was changed."
 
 
 def _check_type(request: Request) -> None:

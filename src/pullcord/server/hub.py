@@ -104,7 +104,7 @@ class Channel:
                     self._add(items)
                     if any(isinstance(what, Record) for _, what in items):
                         await self._look()
-                    self._wake()
+                    self.wake()
         except JournalClosed:
             self._hub.close()
         except PullcordError:
@@ -143,7 +143,7 @@ class Channel:
             if self._needs_look:
                 with suppress(PullcordError):
                     await self._look()
-                self._wake()
+                self.wake()
 
     async def _look(self) -> None:
         [seen] = await self._hub.journal.seen(self.run_id)
@@ -154,7 +154,7 @@ class Channel:
         self.panel = b"event: panel\ndata: " + _encode(self._hub.panel(seen)) + b"\n\n"
         self.version += 1
 
-    def _wake(self) -> None:
+    def wake(self) -> None:
         for reader in self.readers:
             reader.set()
 
@@ -184,6 +184,7 @@ class Hub:
         self.journal = journal
         self.bounds = bounds
         self.is_closed = asyncio.Event()
+        self.taken_back = 0  # how often a right was
         self._clock = clock
         self._hold_s = hold_s
         self._channels: dict[str, Channel] = {}
@@ -203,6 +204,14 @@ class Hub:
             driven=seen.driven,
             hold_s=self._hold_s,
         )
+
+    def ask_again(self) -> None:
+        """A right was taken back: every reader is asked whether it still has its own."""
+        self.taken_back += 1
+        for channel in self._channels.values():
+            channel.wake()
+        for rows in self._lists:
+            rows.changed.set()
 
     def close(self) -> None:
         """Let everybody go, with a word."""

@@ -107,7 +107,7 @@ class Keeper:
         lasts_s = (link.expires_at_ms - _now_ms()) / 1000
         made = self.give(
             kind="session",
-            name=f"link {link.name}",
+            name=link.name,
             right=link.right,
             run=link.run,
             lasts_s=lasts_s,

@@ -149,7 +149,7 @@ async def give(desk: Desk, request: Request, said: GrantSaid) -> Given:
         await desk.runs.get(said.run)
     kept, code = _keeper(desk).give(
         kind=said.kind,
-        name=said.name or f"{said.kind} by {grant_of(request).by}",
+        name=said.name or f"guest of {grant_of(request).by}",
         right=said.right,
         run=said.run,
         lasts_s=said.expires_in_s,
@@ -160,7 +160,9 @@ async def give(desk: Desk, request: Request, said: GrantSaid) -> Given:
 
 
 async def revoke(desk: Desk, request: Request, said: Nothing) -> GrantShown:
-    return shown(_keeper(desk).revoke(request.path_params["grant"]))
+    taken = _keeper(desk).revoke(request.path_params["grant"])
+    desk.hub.ask_again()
+    return shown(taken)
 
 
 def shown(kept: Any) -> GrantShown:

@@ -84,6 +84,7 @@ class Stream:
         self._only_panel = only_panel
         self._still = still
         self._asked_at = 0.0
+        self._taken_back = 0
         self._version = 0
         self._was_in_ring = False
         self._is_whole = False
@@ -137,10 +138,10 @@ class Stream:
 
     async def _may_go_on(self) -> bool:
         """Whether who reads may still do so. Asked now and then: a right may be taken back."""
-        now = time.monotonic()
-        if now - self._asked_at < _ASK_S:
+        now, taken_back = time.monotonic(), self._hub.taken_back
+        if now - self._asked_at < _ASK_S and taken_back == self._taken_back:
             return True
-        self._asked_at = now
+        self._asked_at, self._taken_back = now, taken_back
         return await self._still()
 
     async def _something(self) -> bool:
