@@ -5,7 +5,7 @@
 import { shownLine } from "../shown";
 import { Asking, pathOf } from "../wire/asking";
 import { follow } from "../wire/stream";
-import type { Panel } from "../wire/types";
+import type { Me, Panel } from "../wire/types";
 import css from "./bar.css?inline";
 import { draw, type Wanted } from "./draw/draw";
 import { placeOfKey } from "./keys";
@@ -17,7 +17,7 @@ const sheet = new CSSStyleSheet();
 sheet.replaceSync(css);
 
 export class PullcordBar extends HTMLElement {
-  static readonly observedAttributes = ["run", "base", "token", "me", "keys"];
+  static readonly observedAttributes = ["run", "base", "token", "me", "right", "keys"];
 
   readonly #root = this.attachShadow({ mode: "open" });
   readonly #model = new BarModel({
@@ -74,11 +74,18 @@ export class PullcordBar extends HTMLElement {
   }
 
   attributeChangedCallback(name: string): void {
-    this.#model.me = this.getAttribute("me") ?? "";
+    if (name === "me" || name === "right") this.#introduce();
     if (!this.isConnected) return;
     if (name === "keys") this.#listen();
-    else if (name !== "me") this.#follow();
+    else if (name !== "me" && name !== "right") this.#follow();
     this.#changed();
+  }
+
+  #introduce(me?: Me): void {
+    this.#model.introduce(
+      this.getAttribute("me") ?? me?.by ?? "",
+      this.getAttribute("right") ?? me?.right ?? "",
+    );
   }
 
   /** A panel that was set before this file had loaded is a plain property, and hides the real one. */
@@ -98,6 +105,10 @@ export class PullcordBar extends HTMLElement {
     if (this.#model.panel?.run !== this.run) this.#model.accept(null);
     this.#model.found();
     this.#read(this.#stop.signal).catch((error: unknown) => this.#model.refuse(error));
+    this.#client()
+      .get<Me>("me")
+      .then((me) => this.#introduce(me))
+      .catch(() => undefined); // then the server decides what may be pressed
   }
 
   async #read(signal: AbortSignal): Promise<void> {

@@ -182,3 +182,20 @@ test("continue opens the run that it made", async () => {
   await vi.advanceTimersByTimeAsync(0);
   expect(told).toEqual([["open", { run: "r2", from: "r1" }]]);
 });
+
+test("who may only watch is told so by every button, and nothing is asked", () => {
+  const { model, asked, given } = bar();
+  model.introduce("cleo", "view");
+  given({ buttons: [button("pause"), button("redirect"), button("cancel")] });
+  model.press("cancel");
+  expect(model.notice).toBe("you may watch it, not stop it");
+  expect(asked).toEqual([]);
+});
+
+test("who may stop a run may not let it use more", () => {
+  const { model, given } = bar();
+  model.introduce("bo", "control");
+  given({ buttons: [button("raise"), button("cancel")] });
+  expect(model.buttons.get("extra-raise")?.off).toBe("you may stop it, not let it use more");
+  expect(model.buttons.get("cancel")?.off).toBe("");
+});

@@ -34,6 +34,8 @@ export class BarModel {
   panel: Panel | null = null;
   buttons = new Map<Place, Button>();
   me = "";
+  /** Of whoever looks; empty: not known, and the server decides. */
+  right = "";
   connected = true;
   /** Why there is nothing to show. */
   refused = "";
@@ -87,13 +89,20 @@ export class BarModel {
     this.panel = panel;
     this.refused = "";
     this.#panelAt = this.#around.now();
-    this.buttons = panel ? places(panel) : new Map();
+    this.buttons = panel ? places(panel, this.right) : new Map();
     const armedIn = this.#arming.note(this.buttons, this.#around.now());
     if (armedIn > 0) setTimeout(this.#around.changed, armedIn);
     if (!this.#offers("redirect") && this.open === "redirect") this.open = "";
     if (!this.#offers("raise") && this.open === "raise") this.open = "";
     if (this.isReceiptOpen && isNews) void this.#fetchReceipt();
     this.#around.changed();
+  }
+
+  /** Who looks, and what they may do. */
+  introduce(me: string, right: string): void {
+    this.me = me;
+    this.right = right;
+    if (this.panel) this.accept(this.panel);
   }
 
   lost(): void {
@@ -271,7 +280,7 @@ export class BarModel {
   }
 
   #offers(verb: string): boolean {
-    return this.panel?.buttons.some((button) => button.verb === verb && !button.off) ?? false;
+    return [...this.buttons.values()].some((button) => button.verb === verb && !button.off);
   }
 
   #forgetRun(): void {

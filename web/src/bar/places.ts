@@ -1,6 +1,7 @@
 /** Where each button stands. The three thoughts keep their places for as long as the run lives. */
 
 import type { Button, ButtonVerb, Panel } from "../wire/types";
+import { within } from "./rights";
 
 export type Place = "go" | "redirect" | "cancel" | `extra-${ButtonVerb}` | `end-${ButtonVerb}`;
 
@@ -12,11 +13,11 @@ const THOUGHTS: Partial<Record<ButtonVerb, Place>> = {
 };
 
 /** A place of a run that has ended is never one of a living run: a press too many must not start anything. */
-export function places(panel: Panel): Map<Place, Button> {
+export function places(panel: Panel, right = ""): Map<Place, Button> {
   const found = new Map<Place, Button>();
   for (const button of panel.buttons) {
     const living = THOUGHTS[button.verb] ?? (`extra-${button.verb}` as const);
-    found.set(panel.ended ? `end-${button.verb}` : living, button);
+    found.set(panel.ended ? `end-${button.verb}` : living, within(right, button));
   }
   return found;
 }

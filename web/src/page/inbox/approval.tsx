@@ -52,10 +52,12 @@ export function Approval({ card, at }: { card: Card; at: number }) {
         <span class="num">{left > 0 ? `expires in ${inWords(left)}` : "expired"}</span>
         <a href={hrefOf({ at: "run", run: card.run })}>{shownLine(card.agent, 60)}</a>
       </p>
-      <figure class="words">
-        <figcaption>The agent says</figcaption>
-        <blockquote tabIndex={0}>{quoted(card.text)}</blockquote>
-      </figure>
+      {card.text !== asItIsAsked(card) && (
+        <figure class="words">
+          <figcaption>The agent says</figcaption>
+          <blockquote tabIndex={0}>{quoted(card.text)}</blockquote>
+        </figure>
+      )}
       <div class="choices">
         <Choice
           label="Approve"
@@ -106,4 +108,9 @@ export function Approval({ card, at }: { card: Card; at: number }) {
 /** Words of an agent. Empty lines cannot push them out of view. */
 function quoted(text: string): string {
   return shown(text.trim().replace(/\n\s*\n\s*\n+/g, "\n\n"));
+}
+
+/** The library's own question, where the agent's author has written none: nobody's words. */
+function asItIsAsked(card: Card): string {
+  return `May ${card.tool} be called?`;
 }

@@ -33,6 +33,7 @@ export function BarOf({ panel }: { panel: Panel }) {
     panel,
     base: "./",
     me: store.me.value?.by ?? "",
+    right: store.me.value?.right ?? "",
     keys: "global",
     theme: theme.value,
   };
