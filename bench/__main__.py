@@ -9,7 +9,19 @@ from pathlib import Path
 
 import apsw
 
-from bench import agents, blocking, commits, controls, guards, reading, scale, secrets, tools, verbs
+from bench import (
+    agents,
+    blocking,
+    commits,
+    controls,
+    guards,
+    reading,
+    scale,
+    secrets,
+    serving,
+    tools,
+    verbs,
+)
 
 
 async def main() -> int:
@@ -19,7 +31,19 @@ async def main() -> int:
     )
     print("| what | measured | target | over | |\n|---|--:|--:|---|---|")
     missed = 0
-    themes = (commits, controls, reading, scale, verbs, tools, agents, blocking, guards, secrets)
+    themes = (
+        commits,
+        controls,
+        reading,
+        scale,
+        verbs,
+        tools,
+        agents,
+        blocking,
+        guards,
+        secrets,
+        serving,
+    )
     for theme in themes:
         with tempfile.TemporaryDirectory(dir=os.environ.get("PULLCORD_BENCH_DIR")) as folder:
             for figure in await theme.measure(Path(folder)):

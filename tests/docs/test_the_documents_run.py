@@ -114,6 +114,7 @@ def test_every_promise_names_a_test_and_every_promise_test_is_named() -> None:
         "guards",
         "limits",
         "secrets",
+        "server",
     )
     there = {
         str(path.relative_to(ROOT))

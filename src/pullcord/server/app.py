@@ -84,6 +84,7 @@ class Server:
             authorize=authorize,
             hosts=hosts,
             origins=origins,
+            head=bounds.head,
             is_open=lambda method, path: path in (FILES if method == "GET" else open_posts),
         )
 
@@ -160,7 +161,7 @@ def _constant(content: bytes) -> Callable[[Request], Awaitable[Response]]:
 
 async def _not_there(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    path = request.url.path[:80]
+    path = request.scope["path"][:80]
     says = {404: f"There is nothing at {path}.", 405: f"{path} is not used in this way."}
     headers = dict(error.headers) if error.headers else {}
     return problem(

@@ -68,16 +68,18 @@ async def _read(request: Request, bounds: Bounds) -> bytes:
     raw = bytearray()
     pieces = request.stream().__aiter__()
     try:
-        while True:
-            async with asyncio.timeout(bounds.body_s):
-                piece = await anext(pieces)
-            raw += piece
-            if len(raw) > bounds.body:
-                raise too_long
+        async with asyncio.timeout(bounds.whole_s):
+            while True:
+                async with asyncio.timeout(bounds.body_s):
+                    piece = await anext(pieces)
+                raw += piece
+                if len(raw) > bounds.body:
+                    raise too_long
     except StopAsyncIteration:
         return bytes(raw)
     except TimeoutError:
-        why = f"Nothing came for {bounds.body_s:g} s, and the body is not whole."
+        why = f"Nothing came for {bounds.body_s:g} s, or the body was not whole after "
+        why += f"{bounds.whole_s:g} s."
         raise Refused(408, "too_slow", f"{why} Nothing was changed.", headers=_CLOSE) from None
     except ClientDisconnect:
         raise Refused(400, "cut_off", "The body was cut off. Nothing was changed.") from None

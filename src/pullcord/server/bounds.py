@@ -12,6 +12,7 @@ class Bounds:
     depth: int = 64  # of JSON
     head_s: float = 10.0  # until the head of a request is there
     body_s: float = 10.0  # without a byte of the body
+    whole_s: float = 60.0  # until all of the body is there
     stall_s: float = 30.0  # a reader that takes nothing for so long is let go
     beat_s: float = 15.0  # a silent stream says that it lives
     ring: int = 256 * 1024  # of a run's latest events, kept for all its readers together

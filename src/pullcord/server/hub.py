@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from pullcord.core.events import CancelRequested, Record, encode_event
+from pullcord.core.events import CancelRequested, Record, TextEnded, encode_event
 from pullcord.core.panel import Panel, panel
 from pullcord.core.states import NEEDS_OWNER
 from pullcord.core.withhold import as_viewed
@@ -41,6 +41,7 @@ class Frame(NamedTuple):
     cursor: Cursor
     is_text: bool
     data: bytes
+    part: str = ""  # that it is a piece, or the end, of
 
     def is_after(self, place: Cursor) -> bool:
         """Text is counted on its own: what was held back comes after records that followed it."""
@@ -54,8 +55,10 @@ def framed(item: Item, *, hide: bool) -> Frame | None:
         if hide:
             return None
         said = {"part": what.part, "offset": what.offset, "text": what.text}
-        return Frame(cursor, True, b"event: text\ndata: " + _encode(said) + b"\n\n")
-    return Frame(cursor, False, b"event: record\ndata: " + record_json(what, hide=hide) + b"\n\n")
+        return Frame(cursor, True, b"event: text\ndata: " + _encode(said) + b"\n\n", what.part)
+    part = what.event.part if isinstance(what.event, TextEnded) else ""
+    data = b"event: record\ndata: " + record_json(what, hide=hide) + b"\n\n"
+    return Frame(cursor, False, data, part)
 
 
 def record_json(record: Record, *, hide: bool) -> bytes:
@@ -76,10 +79,12 @@ class Channel:
         self.readers: set[asyncio.Event] = set()
         self.panel = b""
         self.version = 0  # of the panel
+        self.is_over = False  # what happens in the run cannot be read any more
         self.start = start  # the ring has everything after this place
         self.end = start
         self._hub = hub
         self._ring: deque[Frame] = deque()
+        self._ended: dict[str, int] = {}  # part → the record in the ring that has all of it
         self._size = 0
         self._needs_look = seen.run.state in NEEDS_OWNER
         self.hide = seen.run.cancel is not None and seen.run.cancel.quarantine
@@ -89,11 +94,20 @@ class Channel:
     def close(self) -> None:
         self._task.cancel()
 
-    def after(self, place: Cursor) -> list[Frame] | None:
-        """What is new since then. None: that is further back than what is kept."""
-        if place.seq < self.start.seq or place.pos < self.start.pos:
-            return None
-        return [frame for frame in self._ring if frame.is_after(place)]
+    def reaches(self, place: Cursor) -> bool:
+        """Whether all that came after this place is kept."""
+        return place.seq >= self.start.seq and place.pos >= self.start.pos
+
+    def after(self, place: Cursor) -> list[Frame]:
+        """What is new since a place that this reaches."""
+        found: list[Frame] = []
+        for frame in reversed(self._ring):
+            if frame.cursor.seq <= place.seq and frame.cursor.pos <= place.pos:
+                break  # and so were all before it
+            has_whole = frame.is_text and self._ended.get(frame.part, place.seq + 1) <= place.seq
+            if frame.is_after(place) and not has_whole:
+                found.append(frame)
+        return found[::-1]
 
     async def _follow(self) -> None:
         looking = asyncio.create_task(self._look_after())
@@ -107,8 +121,10 @@ class Channel:
                     self.wake()
         except JournalClosed:
             self._hub.close()
-        except PullcordError:
+        except Exception:
             _log.exception("Run %s cannot be shown any more.", self.run_id)
+            self.is_over = True
+            self.wake()
             self._hub.drop(self)
         finally:
             looking.cancel()
@@ -122,18 +138,25 @@ class Channel:
             if frame := framed(item, hide=self.hide):
                 self._ring.append(frame)
                 self._size += len(frame.data)
+                if frame.part and not frame.is_text:
+                    self._ended[frame.part] = frame.cursor.seq
             self.end = further(self.end, item[0])
         while self._size > self._hub.bounds.ring:
             gone = self._ring.popleft()
             self._size -= len(gone.data)
+            if not gone.is_text:
+                self._ended.pop(gone.part, None)
             self.start = further(self.start, gone.cursor)
 
     def _quarantine(self) -> None:
         """Nobody who comes now may see what was said before."""
+        if self.hide:
+            return
         self.hide = True
         if self._ring:
             self.start = further(self.start, self._ring[-1].cursor)
         self._ring.clear()
+        self._ended.clear()
         self._size = 0
 
     async def _look_after(self) -> None:
@@ -147,10 +170,19 @@ class Channel:
 
     async def _look(self) -> None:
         [seen] = await self._hub.journal.seen(self.run_id)
+        self.learn(seen)
+
+    def learn(self, seen: Seen) -> None:
+        """Who comes now is shown nothing older than this."""
+        if seen.run.seq < self._seq:
+            return
+        if seen.run.cancel is not None and seen.run.cancel.quarantine:
+            self._quarantine()
         self._needs_look = seen.run.state in NEEDS_OWNER
         self._show(seen)
 
     def _show(self, seen: Seen) -> None:
+        self._seq = seen.run.seq
         self.panel = b"event: panel\ndata: " + _encode(self._hub.panel(seen)) + b"\n\n"
         self.version += 1
 
@@ -184,6 +216,7 @@ class Hub:
         self.journal = journal
         self.bounds = bounds
         self.is_closed = asyncio.Event()
+        self.past = asyncio.Semaphore(1)  # who reads the past waits for others who do, not controls
         self.taken_back = 0  # how often a right was
         self._clock = clock
         self._hold_s = hold_s
@@ -260,8 +293,11 @@ class Hub:
 
     async def _open(self, run_id: str) -> Channel:
         [seen] = await self.journal.seen(run_id)
-        items = await self.journal.stream(run_id, Cursor(seen.run.seq), limit=_BATCH)
-        start = items[-1][0] if items else Cursor(seen.run.seq)
+        start = Cursor(seen.run.seq)
+        for cursor, what in await self.journal.stream(run_id, start, limit=_BATCH):
+            if isinstance(what, Record):
+                break  # it is not in what was seen
+            start = cursor
         channel = self._channels[run_id] = Channel(run_id, self, seen, start)
         return channel
 
@@ -277,7 +313,10 @@ class Hub:
 
             def heard(runs: Changed) -> None:
                 with suppress(RuntimeError):  # the loop is closed: nobody is left to be told
-                    loop.call_soon_threadsafe(self._changed.update, runs)
+                    if runs:
+                        loop.call_soon_threadsafe(self._changed.update, runs)
+                    else:
+                        loop.call_soon_threadsafe(self.close)
 
             self._stop_watching = self.journal.watch(heard)
             self._telling = asyncio.create_task(self._tell_rows(), name="pullcord-rows")
@@ -292,9 +331,10 @@ class Hub:
         took_s = 0.0
         while True:
             await asyncio.sleep(max(_ROWS_S, took_s))
-            if not self._changed or not self._lists:
+            changed = list(self._changed)
+            self._changed.clear()
+            if not changed or not self._lists:
                 continue
-            changed, self._changed = self._changed, set()
             began = time.monotonic()
             try:
                 for seen in await self._seen(changed):
@@ -302,7 +342,7 @@ class Hub:
                     for rows in self._lists:
                         rows.add(seen.run.id, row)
             except JournalClosed:
-                return
+                return self.close()
             took_s = time.monotonic() - began
 
     async def _seen(self, run_ids: Iterable[str]) -> list[Seen]:

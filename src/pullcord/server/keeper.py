@@ -197,7 +197,7 @@ class Keeper:
             fcntl.flock(lock, fcntl.LOCK_EX)
             self._read()
             yield
-            left = [kept for kept in self._kept.values() if kept.expires_at_ms > _now_ms()]
+            left = [kept for kept in self._kept.values() if self._is_worth_keeping(kept)]
             draft = f"{self._path}.new"
             with open(draft, "wb", opener=_private) as file:
                 file.write(msgspec.json.encode(left))
@@ -205,6 +205,9 @@ class Keeper:
                 os.fsync(file.fileno())
             os.replace(draft, self._path)
             self._seen = (0, 0)
+
+    def _is_worth_keeping(self, kept: Kept) -> bool:
+        return kept.expires_at_ms > _now_ms() and (kept.kind != "session" or self._counts(kept))
 
 
 def _private(path: str, flags: int) -> int:

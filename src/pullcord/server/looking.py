@@ -179,9 +179,10 @@ async def _stream(
     place = cursor_of("0", seq=0, run_id="")
     channel = None
     if run_id is not None:
-        head = await desk.runs.journal.head(run_id)
-        place = cursor_of(place_of(request), seq=head.seq, run_id=run_id)
+        [seen] = await desk.runs.journal.seen(run_id)
+        place = cursor_of(place_of(request), seq=seen.run.seq, run_id=run_id)
         channel = await desk.hub.watch(run_id, changed)
+        channel.learn(seen)  # it may not have heard of that yet
     return Stream(
         desk.hub,
         channel=channel,

@@ -46,6 +46,7 @@ _TITLES: Final = {
     415: "Not JSON",
     422: "That cannot be used",
     429: "Too many at once",
+    431: "Too long",
     500: "Our fault",
     503: "Not now",
 }

@@ -1,6 +1,8 @@
 """The connections of a server that stands alone: bounded in the time they take and the bytes."""
 
 import asyncio
+import socket
+import struct
 import sys
 from typing import Any
 
@@ -14,8 +16,9 @@ from pullcord.server.bounds import Bounds
 
 
 class Bounded(H11Protocol):
-    """uvicorn's connection, which waits for the head of a request only for a while, answers a
-    malformed one with what is wrong, and lets a stream cut a reader off that takes nothing."""
+    """uvicorn's connection, which waits only for a while: for the head of a request, for the rest
+    of a body that was answered already, and for an answer to be taken. It answers a malformed
+    request with what is wrong. Where there are too many, one that asks nothing gives way."""
 
     bounds = Bounds()
 
@@ -26,12 +29,15 @@ class Bounded(H11Protocol):
         app_state: dict[str, Any],
         _loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:
-        super().__init__(config, server_state, {**app_state, "cut": self._cut}, _loop)
+        super().__init__(config, server_state, {**app_state, "cut": self.cut}, _loop)
         self._deadline: asyncio.TimerHandle | None = None
+        self._taking: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
         super().connection_made(transport)
         self._expect_a_head()
+        if len(self.connections) > self.bounds.connections:
+            self._one_that_asks_nothing().cut()
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
@@ -40,24 +46,59 @@ class Bounded(H11Protocol):
     def on_response_complete(self) -> None:
         super().on_response_complete()
         self._expect_a_head()
+        self._expect_taking()
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._expect_taking()
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._expect_taking()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_waiting()
         super().connection_lost(exc)
+        self._stop_taking()
+
+    def _one_that_asks_nothing(self) -> "Bounded":
+        others = (one for one in self.connections if isinstance(one, Bounded))
+        return next((one for one in others if one._deadline and one is not self), self)
 
     def _expect_a_head(self) -> None:
         """From the first moment, and from the first byte of each further request on."""
-        if self.conn.their_state is not h11.IDLE:
+        is_late = self.conn.their_state is h11.SEND_BODY and self.conn.our_state is h11.DONE
+        if self.conn.their_state is not h11.IDLE and not is_late:
             self._stop_waiting()
         elif self._deadline is None:
-            self._deadline = self.loop.call_later(self.bounds.head_s, self._cut)
+            self._deadline = self.loop.call_later(self.bounds.head_s, self.cut)
+
+    def _expect_taking(self) -> None:
+        """What is written and does not get smaller for so long is written to nobody."""
+        self._stop_taking()
+        if left := self.transport.get_write_buffer_size():
+            self._taking = self.loop.call_later(self.bounds.stall_s, self._was_it_taken, left)
+
+    def _was_it_taken(self, before: int) -> None:
+        if self.transport.get_write_buffer_size() < before:
+            self._expect_taking()
+        else:
+            self.cut()
+
+    def _stop_taking(self) -> None:
+        if self._taking is not None:
+            self._taking.cancel()
+            self._taking = None
 
     def _stop_waiting(self) -> None:
         if self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None
 
-    def _cut(self) -> None:
+    def cut(self) -> None:
+        """At once: what the other side has not taken by now is not kept for it anywhere."""
+        line = self.transport.get_extra_info("socket")
+        line.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.transport.abort()
 
     def send_400_response(self, msg: str) -> None:
@@ -75,6 +116,7 @@ class Bounded(H11Protocol):
         headers = [
             (b"content-type", b"application/problem+json"),
             (b"content-length", str(len(body)).encode()),
+            (b"x-content-type-options", b"nosniff"),
             (b"connection", b"close"),
         ]
         try:

@@ -4,9 +4,11 @@ So that code which holds that loop cannot keep anybody from pressing a button.
 """
 
 import asyncio
+import resource
 import socket
 import threading
 from collections.abc import Coroutine, Iterable, Mapping
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import uvicorn
@@ -23,7 +25,9 @@ from pullcord.server.keeper import Keeper
 from pullcord.server.sockets import Bounded
 
 T = TypeVar("T")
+_GRACE_S = 1
 _SHUTDOWN_S = 2
+_UNTAKEN = 64 * 1024  # bytes (the kernel doubles it) that it keeps for a reader who is slow
 
 
 class Beside:
@@ -107,8 +111,16 @@ class Standing:
     def _end(self) -> None:
         if self._app:
             self._app.close()
-        if self._server:
+        if self._server and self._loop:
             self._server.should_exit = True
+            self._loop.call_later(_GRACE_S, self._cut_off)
+
+    def _cut_off(self) -> None:
+        """Those who have not taken that they are let go."""
+        assert self._server
+        for line in list(self._server.server_state.connections):
+            if isinstance(line, Bounded):
+                line.cut()
 
     def _serve(self) -> None:
         try:
@@ -119,7 +131,7 @@ class Standing:
     async def _serving(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._app = app(self._runs, bounds=self._bounds, **self._given)
-        protocol = type("Bounded", (Bounded,), {"bounds": self._bounds})
+        protocol = type("Bounded", (Bounded,), {"bounds": _with_files_left(self._bounds)})
         self._server = uvicorn.Server(
             uvicorn.Config(
                 self._app,
@@ -132,7 +144,6 @@ class Standing:
                 date_header=False,
                 proxy_headers=False,
                 h11_max_incomplete_event_size=self._bounds.head,
-                limit_concurrency=self._bounds.connections,
                 timeout_graceful_shutdown=_SHUTDOWN_S,
                 backlog=2048,
             )
@@ -141,12 +152,19 @@ class Standing:
         await self._server.serve(sockets=[self._socket])
 
 
+def _with_files_left(bounds: Bounds) -> Bounds:
+    """Connections never take the last files that this process may open: agents need some."""
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return replace(bounds, connections=min(bounds.connections, files * 3 // 4))
+
+
 def listen(host: str, port: int) -> socket.socket:
     """Return a listening socket. Port 0: any that is free."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     made = socket.socket(family, socket.SOCK_STREAM)
     try:
         made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _UNTAKEN)  # of every connection
         made.bind((host, port))
         made.listen(2048)
     except OSError:

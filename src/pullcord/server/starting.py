@@ -11,6 +11,7 @@ from starlette.responses import Response
 from pullcord.core.conditions import Condition
 from pullcord.core.events import Created
 from pullcord.core.limits import caps_as_condition, parsed
+from pullcord.core.values import check_text
 from pullcord.core.values import load as value_of
 from pullcord.errors import AgentUnknown
 from pullcord.server.controls import signed
@@ -145,6 +146,7 @@ async def give(desk: Desk, request: Request, said: GrantSaid) -> Given:
             "A link is for one run, to watch it or to stop it: whoever has it can use it. "
             "Nothing was changed. Give wider rights as a token.",
         )
+    check_text(said.name, field="name")
     if said.run is not None:
         await desk.runs.get(said.run)
     kept, code = _keeper(desk).give(

@@ -21,9 +21,10 @@ from pullcord.server.bounds import Bounds
 from pullcord.server.hub import Channel, Frame, Hub, Rows, framed, further
 from pullcord.server.problems import Refused
 
+_FIRST_BATCH: Final = 16
 _BATCH: Final = 200
 _ASK_S: Final = 2.0
-_BYE: Final = b'event: bye\ndata: {"why":"shutdown"}\n\n'
+_BYE: Final = b'event: bye\ndata: {"why":"%s"}\n\n'
 _BEAT: Final = b":\n\n"
 _HEADERS: Final = [
     (b"content-type", b"text/event-stream; charset=utf-8"),
@@ -33,8 +34,9 @@ _HEADERS: Final = [
 
 
 def place_of(request: Request) -> str:
-    """Where the reader says that it is: the last id it has seen."""
-    return request.query_params.get("after") or request.headers.get("last-event-id") or "0"
+    """Where the reader says that it is: the last id it has seen. The header says it later: who
+    connects again by itself sends the address as it was, and the header as it is."""
+    return request.headers.get("last-event-id") or request.query_params.get("after") or "0"
 
 
 def cursor_of(said: str, *, seq: int, run_id: str) -> Cursor:
@@ -83,11 +85,13 @@ class Stream:
         self._rows = rows
         self._only_panel = only_panel
         self._still = still
-        self._asked_at = 0.0
-        self._taken_back = 0
+        self._asked_at: float = 0.0
+        self._taken_back: int = 0
         self._version = 0
         self._was_in_ring = False
         self._is_whole = False
+        self._may = True
+        self._batch = _FIRST_BATCH
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         gone = asyncio.create_task(_disconnect(receive))
@@ -122,7 +126,10 @@ class Stream:
         while not self._hub.is_closed.is_set():
             self._changed.clear()
             if not await self._may_go_on():
-                yield b'event: bye\ndata: {"why":"revoked"}\n\n'
+                yield _BYE % b"revoked"
+                return
+            if self._channel and self._channel.is_over:
+                yield _BYE % b"trouble"
                 return
             is_new = False
             try:
@@ -134,15 +141,16 @@ class Stream:
                 break
             if not is_new and not await self._something():
                 yield _BEAT
-        yield _BYE
+        yield _BYE % b"shutdown"
 
     async def _may_go_on(self) -> bool:
         """Whether who reads may still do so. Asked now and then: a right may be taken back."""
         now, taken_back = time.monotonic(), self._hub.taken_back
-        if now - self._asked_at < _ASK_S and taken_back == self._taken_back:
-            return True
-        self._asked_at, self._taken_back = now, taken_back
-        return await self._still()
+        is_due = now - self._asked_at >= _ASK_S or taken_back != self._taken_back
+        if self._may and is_due:
+            self._asked_at, self._taken_back = now, taken_back
+            self._may = await self._still()
+        return self._may
 
     async def _something(self) -> bool:
         """Wait for something new. False: it is time to say that the stream lives."""
@@ -167,31 +175,40 @@ class Stream:
             yield rows
 
     async def _frames(self, channel: Channel) -> AsyncGenerator[bytes]:
-        while (frames := channel.after(self._place)) is None:
-            if self._was_in_ring:
+        """In pieces of a bounded size. No more than one is held for a reader that takes nothing."""
+        is_all = False
+        while not is_all and await self._may_go_on():
+            if self._was_in_ring and not channel.reaches(self._place):
                 yield b"event: lagged\ndata: " + _encode({"from": str(self._place)}) + b"\n\n"
-                self._was_in_ring = False
-            end = channel.end
-            items = await self._hub.journal.stream(channel.run_id, self._place, limit=_BATCH)
-            kept = [framed(item, hide=channel.hide) for item in items]
-            for piece in self._joined([frame for frame in kept if frame]):
+            self._was_in_ring = channel.reaches(self._place)
+            if self._was_in_ring:
+                piece, is_all = self._joined(channel.after(self._place))
+            else:
+                piece = await self._older(channel)
+            if piece:
                 yield piece
-            if sum(isinstance(what, Record) for _, what in items) < _BATCH:
-                self._place = further(self._place, end)  # all that was there: so much is in it
-        self._was_in_ring = True
-        for piece in self._joined(frames):
-            yield piece
 
-    def _joined(self, frames: list[Frame]) -> list[bytes]:
-        """With their ids, in pieces of a bounded size."""
-        pieces, piece = list[bytes](), bytearray()
-        for frame in frames:
+    async def _older(self, channel: Channel) -> bytes:
+        """The next piece from the journal, of which no more is read than such a piece has."""
+        end = channel.end
+        async with self._hub.past:
+            items = await self._hub.journal.stream(channel.run_id, self._place, limit=self._batch)
+        frames = [frame for item in items if (frame := framed(item, hide=channel.hide))]
+        piece, is_all = self._joined(frames)
+        if is_all and sum(isinstance(what, Record) for _, what in items) < self._batch:
+            self._place = further(self._place, end)  # all that was there: so much is in it
+        self._batch = min(self._batch * 2, _BATCH) if is_all else max(self._batch // 2, 1)
+        return piece
+
+    def _joined(self, frames: list[Frame]) -> tuple[bytes, bool]:
+        """With their ids, as many as fit; and whether that is all of them."""
+        piece = bytearray()
+        for number, frame in enumerate(frames, start=1):
             self._place = further(self._place, frame.cursor)
             piece += b"id: %s\n" % str(self._place).encode() + frame.data
             if len(piece) >= self._bounds.chunk:
-                pieces.append(bytes(piece))
-                piece = bytearray()
-        return [*pieces, bytes(piece)] if piece else pieces
+                return bytes(piece), number == len(frames)
+        return bytes(piece), True
 
 
 _encode: Final = msgspec.json.Encoder().encode

@@ -38,7 +38,8 @@ class Wall:
 
     `hosts`: the names this server answers to, with their ports; None: the app around this one
     sees to that. `origins`: pages of other origins that may use it, with a token of their own.
-    `is_open(method, path)`: what needs no credential.
+    `head`: how many bytes the head of a request may have. `is_open(method, path)`: what needs no
+    credential.
     """
 
     def __init__(
@@ -48,12 +49,14 @@ class Wall:
         authorize: Authorize,
         hosts: Iterable[str] | None,
         origins: Iterable[str],
+        head: int,
         is_open: Callable[[str, str], bool],
     ) -> None:
         self._app = app
         self._authorize = authorize
         self._hosts = None if hosts is None else frozenset(host.lower() for host in hosts)
         self._origins = frozenset(origins)
+        self._head = head
         self._is_open = is_open
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -104,12 +107,21 @@ class Wall:
                 headers={"Connection": "close"},
             )
         if not is_open:
-            request.scope["pullcord.grant"] = await self._known(request)
+            request.scope["pullcord.grant"] = await self._known(_without_cookie(request, guest))
         return None
 
     def _check_shape(self, request: Request, path: str) -> None:
         headers = request.headers
-        if not path.startswith("/") or "\\" in path or "\0" in path:
+        size = sum(len(name) + len(value) + 4 for name, value in headers.raw)
+        size += len(request.scope.get("raw_path") or b"") + len(request.scope["query_string"])
+        if size > self._head:
+            raise Refused(
+                431,
+                "head_too_long",
+                f"The head of a request has at most {self._head:,} bytes. Nothing was changed.",
+                headers={"Connection": "close"},
+            )
+        if not path.startswith("/") or not path.isprintable() or "\\" in path:
             raise Refused(400, "path", "That is not a path of this server. Nothing was changed.")
         if "transfer-encoding" in headers and "content-length" in headers:
             raise Refused(
@@ -166,6 +178,14 @@ class Wall:
 
 def grant_of(request: Request) -> Grant:
     return request.scope["pullcord.grant"]
+
+
+def _without_cookie(request: Request, guest: str) -> Request:
+    """A page of another origin brings a token of its own: this browser's session is not its."""
+    if not guest:
+        return request
+    kept = [pair for pair in request.scope["headers"] if pair[0].lower() != b"cookie"]
+    return Request({**request.scope, "headers": kept})
 
 
 def _is_visit(request: Request) -> bool:
