@@ -1,4 +1,4 @@
-# Everything a fresh Linux machine with Python >= 3.11 and make needs. No uv; node only for one test.
+# Everything a fresh Linux machine with Python >= 3.11 and make needs. No uv; node and Chromium only for tests.
 PYTHON ?= python3
 VENV := .venv
 PY := $(VENV)/bin/python
@@ -47,7 +47,22 @@ $(STAMPS)/mcp: $(STAMPS)/venv $(MCP)/package-lock.json
 	npm ci --prefix $(MCP) --ignore-scripts --no-audit --no-fund --silent
 	@touch $@
 
-setup: $(STAMPS)/dev $(STAMPS)/system $(STAMPS)/mcp ## Install everything, locked, into .venv
+# The page is tested in a real browser, so without one the tests fail; none is skipped.
+CHROMIUM := $(or $(PULLCORD_CHROMIUM),/usr/bin/chromium)
+PACKAGES := chromium fonts-dejavu-core
+$(STAMPS)/chromium: $(STAMPS)/venv
+	@command -v $(CHROMIUM) >/dev/null || \
+	  { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -qq && apt-get install -y -qq --no-install-recommends $(PACKAGES); } || \
+	  { echo "Chromium is missing. Install it (apt-get install --no-install-recommends $(PACKAGES)), or say where another is: PULLCORD_CHROMIUM=/path/to/it"; exit 1; }
+	@touch $@
+
+# What builds and checks the page, exactly as the lock file says. Nobody needs it to run Pullcord: what is built is committed.
+$(STAMPS)/web: $(STAMPS)/venv web/package-lock.json
+	@command -v npm >/dev/null || { echo "npm is missing: install Node.js 20 or newer, or the tests of the page fail."; exit 1; }
+	npm ci --prefix web --ignore-scripts --no-audit --no-fund --silent
+	@touch $@
+
+setup: $(STAMPS)/dev $(STAMPS)/system $(STAMPS)/mcp $(STAMPS)/chromium $(STAMPS)/web ## Install everything, locked, into .venv
 
 demo: $(STAMPS)/demo ## See it: the page, with agents to pause, redirect, resume and cancel (Ctrl-C ends it)
 	@$(PY) -m pullcord demo
@@ -75,4 +90,4 @@ lock: ## Refresh requirements/*.txt from pyproject.toml (needs uv)
 	uv pip compile pyproject.toml --group dev --universal --python-version 3.11 --generate-hashes --no-header -q --upgrade -o requirements/dev.txt
 
 clean: ## Remove what setup made
-	rm -rf $(VENV) $(STAMPS) $(MCP)/node_modules
+	rm -rf $(VENV) $(STAMPS) $(MCP)/node_modules web/node_modules .screens

@@ -15,6 +15,7 @@ from bench import (
     commits,
     controls,
     guards,
+    page,
     reading,
     scale,
     secrets,
@@ -43,6 +44,7 @@ async def main() -> int:
         guards,
         secrets,
         serving,
+        page,
     )
     for theme in themes:
         with tempfile.TemporaryDirectory(dir=os.environ.get("PULLCORD_BENCH_DIR")) as folder:

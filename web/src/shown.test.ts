@@ -50,3 +50,21 @@ test("a line is not cut inside a character", () => {
     expect(shownLine("🪢🪢🪢🪢🪢", length)).not.toMatch(/[\ud800-\udbff](?![\udc00-\udfff])|⟨U\+D/u);
   }
 });
+
+test("a pile of accents and an endless word are broken, whole or in pieces, and nothing of them is lost", () => {
+  const piles = ["a" + "\u0300".repeat(600), "👍" + "🏽".repeat(600), "ب".repeat(600), "ก" + "ิ".repeat(600)];
+  for (const text of piles) {
+    const letters = [...text];
+    const inPieces = letters.map((letter, at) => shown(letter, letters.slice(Math.max(0, at - 200), at).join(""))).join("");
+    for (const found of [shown(text), inPieces]) {
+      expect(found.replaceAll("⟨…⟩", "")).toBe(text);
+      expect(Math.max(...found.split("⟨…⟩").map((run) => [...run].length))).toBeLessThanOrEqual(101);
+    }
+  }
+});
+
+test("what people write has no such runs", () => {
+  for (const text of ["Việt Nam", "क्षत्रिय", "السلام عليكم ورحمة الله وبركاته", "ผู้ใหญ่", "👍🏽👍🏽👍🏽"]) {
+    expect(shown(text)).toBe(text);
+  }
+});

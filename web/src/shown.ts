@@ -12,11 +12,25 @@ const UNSEEN = new RegExp(
   "gu",
 );
 
+// A browser lays out what joins the character before it as one, in a time that grows with the square of its length:
+// fifty thousand accents on one letter, or one endless word of a script that joins its letters, hold the page for
+// minutes, and with it the button that stops the agent. So a run of them is broken, where nobody would write one.
+const MARK = "[\\p{M}\\p{EMod}]";
+const JOINED = "[\\p{scx=Arab}\\p{scx=Syrc}\\p{scx=Mong}\\p{scx=Nkoo}\\p{scx=Adlm}\\p{scx=Rohg}\\p{scx=Mand}]";
+const BREAK = "⟨…⟩";
+const ENDLESS = [new RegExp(`${MARK}{8}(?=${MARK})`, "gu"), new RegExp(`${JOINED}{100}(?=${JOINED})`, "gu")];
+const ENDS_ENDLESS = new RegExp(`(?:${MARK}{8}|${JOINED}{100})$`, "u");
+const GOES_ON = new RegExp(`^(?:${MARK}|${JOINED})`, "u");
+
 const LINE_MAX = 240;
 
-/** The text as it is, with its line breaks. */
-export function shown(text: string): string {
-  return text.replaceAll("\r\n", "\n").replace(UNSEEN, (found) => (found === "\n" || found === "\t" ? found : visible(found)));
+/** The text as it is, with its line breaks. `before`: what already stands before it, if it comes in pieces. */
+export function shown(text: string, before = ""): string {
+  const isEndless = GOES_ON.test(text) && ENDS_ENDLESS.test(before.slice(-200));
+  const seen = text
+    .replaceAll("\r\n", "\n")
+    .replace(UNSEEN, (found) => (found === "\n" || found === "\t" ? found : visible(found)));
+  return ENDLESS.reduce((broken, run) => broken.replace(run, `$&${BREAK}`), isEndless ? BREAK + seen : seen);
 }
 
 /** The same on one line, and no longer than a line should be. */

@@ -24,7 +24,7 @@ void open(takeCode(location, history)).then(() => document.getElementById("openi
 async function open(code: string | null): Promise<void> {
   try {
     const found = await enter(client, code);
-    if ("out" in found) return render(<Outside says={found.out} />, place);
+    if ("out" in found) return standOutside(found.out);
     const store = new Store(client);
     store.me.value = found.me;
     show(store);
@@ -32,6 +32,12 @@ async function open(code: string | null): Promise<void> {
     if (!(error instanceof Unanswered)) throw error;
     render(<Away onAgain={() => void open(code)} />, place);
   }
+}
+
+/** Whoever is outside may paste a link into this very page. */
+function standOutside(says: string): void {
+  render(<Outside says={says} />, place);
+  addEventListener("hashchange", () => void open(takeCode(location, history)), { once: true });
 }
 
 function show(store: Store): void {

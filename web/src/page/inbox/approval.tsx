@@ -24,9 +24,10 @@ export function Approval({ card, at }: { card: Card; at: number }) {
   const body = { question: card.question, call: card.call };
 
   function settle(verb: "approve" | "deny", more: Record<string, Json> = {}): void {
-    if (why || (verb === "approve" && (!isArmed || pressed.current === card.call))) return;
+    const allows = verb === "approve" && !("args" in more); // a changed call is not allowed, but asked about again
+    if (why || (allows && (!isArmed || pressed.current === card.call))) return;
     void press(async () => {
-      if (verb === "approve") pressed.current = card.call;
+      if (allows) pressed.current = card.call;
       try {
         await client.command(
           card.run,

@@ -50,11 +50,14 @@ export class Growing extends Component<Props> {
   #append(box: HTMLElement, fresh: string): void {
     if (!fresh) return;
     const last = box.lastChild;
+    const before = this.#written;
     if (last instanceof Text && last.length + fresh.length < NODE) {
-      last.appendData(shown(fresh));
+      last.appendData(shown(fresh, before));
       return;
     }
-    for (let at = 0; at < fresh.length; at += NODE) box.append(shown(fresh.slice(at, at + NODE)));
+    for (let at = 0; at < fresh.length; at += NODE) {
+      box.append(shown(fresh.slice(at, at + NODE), at ? fresh.slice(0, at) : before));
+    }
   }
 
   #fold(box: HTMLElement): void {

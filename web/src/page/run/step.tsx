@@ -39,7 +39,7 @@ export const StepLine = memo(function StepLine({ step }: { step: Step }) {
     >
       <summary>
         <span class="sign" aria-hidden="true">
-          {step.undo === "undone" ? "↶" : step.model && step.status === "done" ? "◆" : SIGN[step.status]}
+          {signOf(step)}
         </span>
         <span class="name">
           {step.model ? `Asked ${shownLine(step.model, 60)}` : shownLine(step.name, 120)}
@@ -58,6 +58,12 @@ export const StepLine = memo(function StepLine({ step }: { step: Step }) {
     </details>
   );
 });
+
+function signOf(step: Step): string {
+  if (step.undo === "undone") return "↶";
+  if (step.undo === "failed") return "✕";
+  return step.model && step.status === "done" ? "◆" : SIGN[step.status];
+}
 
 function statusWords(step: Step): string {
   const undo = UNDO[step.undo];
@@ -85,7 +91,7 @@ function facts(step: Step): string[] {
   if (step.model) return step.spend ? [spendWords(step.spend)] : [];
   const isOpen = step.status === "running";
   const isHarmless = step.effect === "none" || (step.effect === "idempotent" && !isOpen);
-  const undo = step.undoable ? "can be undone" : isHarmless ? "" : "cannot be undone";
+  const undo = step.undo ? "" : step.undoable ? "can be undone" : isHarmless ? "" : "cannot be undone";
   const again = step.attempts.length > 1 ? `attempt ${step.attempts.length}` : "";
   const late = step.late && step.status !== "done" ? "it did happen, later" : "";
   const policy = step.tool || isOpen ? [EFFECT[step.effect], undo] : [];

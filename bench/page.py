@@ -1,0 +1,214 @@
+"""The page as somebody before it has it: how soon a press is felt, and what it weighs.
+
+In a real browser, over loopback. The time of a press is taken where the click is made, and that
+of its effect where it can be felt: at the provider's socket, or in what is painted.
+"""
+
+import asyncio
+import gzip
+import time
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from playwright.async_api import Browser, expect
+from tests.agents.provider.reply import say
+from tests.web.browser import bar, button, chromium
+from tests.web.house import House, house
+from tests.web.people import Person, person
+from tests.web.talking import talker
+
+import pullcord
+from bench.figures import Figure, p50, p99
+from pullcord import Context, RunHandle
+from pullcord import RunState as S
+from pullcord.limits import Never
+
+CANCELS = 100
+FLOODS = 20
+PER_SECOND = 2_000
+EVENTS = 5_000
+PAINTS = 20
+_WORDS = " ".join(f"word{number}" for number in range(20_000))
+_WEB = Path(pullcord.__file__).parent / "web"
+
+
+async def measure(folder: Path) -> list[Figure]:
+    async with chromium() as browser:
+        return [
+            *await _click_to_socket(browser, folder / "socket"),
+            *await _under_a_flood(browser, folder / "flood"),
+            *await _first_paint(browser, folder / "paint"),
+            *await _many_events(browser, folder / "many"),
+            *_sizes(),
+        ]
+
+
+@asynccontextmanager
+async def _somebody(browser: Browser, here: House) -> AsyncGenerator[Person]:
+    async with person(browser, here.base) as ana:
+        await ana.gets_in(here)
+        yield ana
+
+
+async def _press_cancel(ana: Person) -> float:
+    """When the click was made, by the clock that all of this machine shares."""
+    at_ms = await button(ana.page, "Cancel").evaluate(
+        "one => { const at = performance.timeOrigin + performance.now(); one.click(); return at; }"
+    )
+    return at_ms / 1000
+
+
+async def _opened(ana: Person, here: House, run: RunHandle) -> None:
+    await ana.page.goto(f"{here.base}#/runs/{run.id}")
+    await expect(bar(ana.page)).to_have_attribute("data-state", "running")
+    await expect(ana.page.locator("div.said").first).to_contain_text("word9")
+
+
+# --- a press ---
+
+
+async def _click_to_socket(browser: Browser, folder: Path) -> list[Figure]:
+    folder.mkdir()
+    samples: list[float] = []
+    async with talker() as (provider, agent), house(folder, talker=agent, bound_s=600) as here:
+        provider.script = lambda _: say(_WORDS, chunk_delay_s=0.005)
+        async with _somebody(browser, here) as ana:
+            for number in range(CANCELS):
+                run = await here.start("talker", "go")
+                await _opened(ana, here, run)
+                pressed = await _press_cancel(ana)
+                closed = await provider.async_wait_closed(number, timeout_s=30)
+                assert closed.closed_at is not None
+                samples.append(closed.closed_at - time.monotonic() + time.time() - pressed)
+                await run.reached(S.CANCELLED)
+    over = f"{CANCELS} cancels in the middle of an answer"
+    return [
+        Figure("click to the provider's socket closed, p50", p50(samples) * 1e3, 75, "ms", over),
+        Figure("click to the provider's socket closed, p99", p99(samples) * 1e3, 150, "ms", over),
+    ]
+
+
+class _Flood:
+    """An agent that says 2,000 things a second, for as long as it may."""
+
+    def __init__(self) -> None:
+        self.said = 0
+        self.began = 0.0
+
+    async def speak(self, ctx: Context) -> None:
+        await ctx.say(self._words())
+
+    async def _words(self) -> AsyncGenerator[str]:
+        self.said, self.began = 0, time.monotonic()
+        while True:
+            due = int((time.monotonic() - self.began) * PER_SECOND)
+            for number in range(self.said, due):
+                self.said = number + 1
+                yield f"word{number} "
+            await asyncio.sleep(0.001)
+
+    @property
+    def rate(self) -> float:
+        return self.said / (time.monotonic() - self.began)
+
+
+async def _under_a_flood(browser: Browser, folder: Path) -> list[Figure]:
+    folder.mkdir()
+    flood, asked, in_effect = _Flood(), list[float](), list[float]()
+    keys, rates = list[float](), list[float]()
+    made = house(folder, flood=flood.speak, bound_s=600)
+    async with made as here, _somebody(browser, here) as ana:
+        for _ in range(FLOODS):
+            run = await here.start("flood")
+            await _opened(ana, here, run)
+            await asyncio.sleep(2)  # so that the flood is on
+            rates.append(flood.rate)
+            keys.append(await ana.page.evaluate(_KEY_TO_PAINT))
+            pressed = await _press_cancel(ana)
+            await expect(bar(ana.page)).to_have_attribute("data-state", "cancelled")
+            receipt = await run.receipt()
+            asked.append(receipt.asked_at_ms / 1000 - pressed)
+            in_effect.append(receipt.effect_at_ms / 1000 - pressed)
+    over = f"{FLOODS} cancels, {p50(rates):,.0f} events/s at the median"
+    return [
+        Figure("click to cancel recorded, in a flood, worst", max(asked) * 1e3, 200, "ms", over),
+        Figure("… and to its effect, worst", max(in_effect) * 1e3, 200, "ms", over),
+        Figure("key to paint in a flood, worst", max(keys), 200, "ms", over),
+    ]
+
+
+# --- the page ---
+
+
+async def _first_paint(browser: Browser, folder: Path) -> list[Figure]:
+    folder.mkdir()
+    samples: list[float] = []
+    async with house(folder, bound_s=300) as here:
+        for _ in range(PAINTS):  # each in a browser that has never been here
+            async with person(browser, here.base) as ana:
+                await ana.gets_in(here)
+                samples.append(
+                    await ana.page.evaluate(
+                        "performance.getEntriesByName('first-contentful-paint')[0].startTime"
+                    )
+                )
+    over = f"{PAINTS} first visits, p50 {p50(samples):.0f} ms"
+    return [Figure("first paint on loopback, worst", max(samples), 300, "ms", over)]
+
+
+async def _busy(ctx: Context) -> None:
+    async def nothing() -> None:
+        pass
+
+    for number in range(EVENTS // 2):
+        await ctx.step(f"step {number}", nothing, effect="none")
+    await ctx.ask("Done?")
+
+
+_LONGEST = """() => {
+  window.longest = 0;
+  new PerformanceObserver((list) => {
+    const took = list.getEntries().map((entry) => entry.duration);
+    window.longest = Math.max(window.longest, ...took);
+  }).observe({ type: 'longtask', buffered: true });
+}"""
+_KEY_TO_PAINT = """() => new Promise((done) => {
+  const began = performance.now();
+  document.dispatchEvent(new KeyboardEvent('keydown', { key: 'r', bubbles: true }));
+  requestAnimationFrame(() => setTimeout(() => done(performance.now() - began)));
+})"""
+
+
+async def _many_events(browser: Browser, folder: Path) -> list[Figure]:
+    folder.mkdir()
+    free: Any = pullcord.Agent(_busy, limits=Never())
+    async with house(folder, busy=free, bound_s=300) as here:
+        run = await here.start("busy")
+        await run.reached(S.WAITING)
+        records = (await run.look()).seq
+        async with _somebody(browser, here) as ana:
+            await ana.page.evaluate(_LONGEST)
+            began = time.monotonic()
+            await ana.page.goto(f"{here.base}#/runs/{run.id}")
+            await expect(ana.page.get_by_text(f"step {EVENTS // 2 - 1}").first).to_be_visible()
+            shown = time.monotonic() - began
+            keys = [await ana.page.evaluate(_KEY_TO_PAINT) for _ in range(20)]
+            longest = await ana.page.evaluate("window.longest")
+    over = f"a run of {records:,} records"
+    return [
+        Figure("a long run is on the screen", shown * 1e3, 1500, "ms", over),
+        Figure("longest task while it is read", longest, 200, "ms", over),
+        Figure("key to paint beside it, worst of 20", max(keys), 100, "ms", over),
+    ]
+
+
+def _sizes() -> list[Figure]:
+    weight = {path.name: len(gzip.compress(path.read_bytes(), 9)) for path in _WEB.iterdir()}
+    page = weight["page.js"] + weight["page.css"] + weight["page.html"]
+    over = "gzip -9, as committed"
+    return [
+        Figure("the page: page.js, page.css, page.html", page / 1000, 60, "kB", over),
+        Figure("the bar: pullcord-bar.js", weight["pullcord-bar.js"] / 1000, 15, "kB", over),
+    ]

@@ -1,0 +1,72 @@
+"""Debian's Chromium: where it is, how it is started, and where the bar is in a page."""
+
+import os
+import shutil
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Final
+
+from playwright.async_api import (
+    Browser,
+    Locator,
+    Page,
+    async_playwright,
+    expect,
+)
+
+WAIT_MS: Final = 15_000
+_ARGS: Final = [
+    "--no-sandbox",  # the tests may run as root, and the pages are our own
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--force-color-profile=srgb",
+]
+
+expect.set_options(timeout=WAIT_MS)
+
+
+def chromium_path() -> str:
+    """Where Chromium is. There is no test without it, and none is skipped."""
+    named = os.environ.get("PULLCORD_CHROMIUM") or "/usr/bin/chromium"
+    found = shutil.which(named)
+    if not found:
+        raise FileNotFoundError(
+            f"{named} is not there, and the page is tested in a real browser. Install it "
+            "(apt-get install --no-install-recommends chromium fonts-dejavu-core) or say where "
+            "another Chromium is: PULLCORD_CHROMIUM=/path/to/it"
+        )
+    return found
+
+
+@asynccontextmanager
+async def chromium() -> AsyncGenerator[Browser]:
+    async with async_playwright() as playwright:
+        browser = await playwright.chromium.launch(executable_path=chromium_path(), args=_ARGS)
+        try:
+            yield browser
+        finally:
+            await browser.close()
+
+
+def bar(page: Page) -> Locator:
+    return page.locator("pullcord-bar .bar")
+
+
+def button(page: Page, name: str) -> Locator:
+    """A button of the bar."""
+    return bar(page).get_by_role("button", name=name, exact=True)
+
+
+async def press(page: Page, name: str) -> None:
+    """Press a button of the bar, as soon as it takes presses."""
+    await button(page, name).click()
+
+
+async def shows(page: Page, *labels: str) -> None:
+    """Wait until the bar says each of these, in turn."""
+    for label in labels:
+        await expect(bar(page).locator(".state")).to_contain_text(label)

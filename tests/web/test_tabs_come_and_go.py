@@ -1,0 +1,141 @@
+"""A run does not depend on anybody looking; whoever looks, sees the same."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from playwright.async_api import Browser, expect
+
+from pullcord import RunState as S
+from pullcord.core.events import CancelRequested, PauseRequested, Redirected
+from tests.web.browser import button, press, shows
+from tests.web.house import house
+from tests.web.people import person
+from tests.web.staff import Staff
+
+PAIRS = [("Pause", "Cancel"), ("Cancel", "Cancel"), ("Pause", "Pause")]
+
+
+@pytest.mark.parametrize("names", PAIRS)
+async def test_two_tabs_that_press_at_once_end_in_the_same_state_and_both_show_it(
+    browser: Browser, tmp_path: Path, staff: Staff, names: tuple[str, str]
+) -> None:
+    async with house(tmp_path, report=staff.report) as here, person(browser, here.base) as ana:
+        run = await here.start("report")
+        await ana.looks_at(here, run)
+        second = await ana.tab(f"#/runs/{run.id}")
+        tabs = (ana.page, second)
+        for page in tabs:
+            await shows(page, "Score churn risk")
+        at = [await button(ana.page, names[0]).element_handle()]
+        at += [await button(second, names[1]).element_handle()]
+        await asyncio.gather(*(one.evaluate("button => button.click()") for one in at))
+        ends = S.CANCELLED if "Cancel" in names else S.PAUSED
+        await run.reached(ends)
+        for page in tabs:
+            await shows(page, "Cancelled by you" if ends is S.CANCELLED else "Paused by you")
+        asked = CancelRequested if ends is S.CANCELLED else PauseRequested
+        assert len(await here.happened(run, asked)) == 1
+
+
+async def test_a_page_that_is_loaded_anew_in_the_middle_shows_everything_again(
+    browser: Browser, tmp_path: Path, staff: Staff
+) -> None:
+    async with house(tmp_path, report=staff.report) as here, person(browser, here.base) as ana:
+        run = await here.start("report")
+        await ana.looks_at(here, run)
+        staff.says("Scoring one, ")
+        await expect(ana.page.get_by_text("Scoring one,")).to_be_visible()
+        await ana.page.reload()
+        await expect(ana.page.get_by_text("Scoring one,")).to_be_visible()
+        staff.says("two")
+        await expect(ana.page.get_by_text("Scoring one, two")).to_be_visible()
+        await shows(ana.page, "Running")
+        await press(ana.page, "Cancel")
+        await shows(ana.page, "Cancelled by you")
+
+
+async def test_the_page_comes_back_by_itself_after_the_server_was_away(
+    browser: Browser, tmp_path: Path, staff: Staff
+) -> None:
+    async with house(tmp_path, report=staff.report) as here, person(browser, here.base) as ana:
+        run = await here.start("report")
+        await ana.looks_at(here, run)
+        staff.says("Before. ")
+        await expect(ana.page.get_by_text("Before.")).to_be_visible()
+        await here.close()
+        await expect(ana.page.get_by_text("The connection is gone.")).to_be_visible()
+        staff.at_it.clear()
+        await here.open()
+        await staff.at_it.wait()
+        staff.says("After.")
+        await expect(ana.page.get_by_text("The connection is gone.")).to_have_count(0)
+        await expect(ana.page.get_by_text("After.")).to_be_visible()
+        await expect(ana.page.get_by_text("Before.")).to_be_visible()
+        await press(ana.page, "Cancel")
+        await shows(ana.page, "Cancelled by you")
+        run = await here.runtime.get(run.id)
+        assert (await run.look()).state is S.CANCELLED
+        assert staff.did.count("told #churn") == 1
+
+
+async def test_a_run_is_stopped_from_a_second_tab(
+    browser: Browser, tmp_path: Path, staff: Staff
+) -> None:
+    async with house(tmp_path, report=staff.report) as here, person(browser, here.base) as ana:
+        run = await here.start("report")
+        await ana.looks_at(here, run)
+        second = await ana.tab(f"#/runs/{run.id}")
+        await press(second, "Cancel")
+        await shows(ana.page, "Cancelled by you")
+
+
+async def test_closing_the_tab_stops_nothing(
+    browser: Browser, tmp_path: Path, staff: Staff
+) -> None:
+    async with house(tmp_path, report=staff.report) as here, person(browser, here.base) as ana:
+        run = await here.start("report")
+        await ana.looks_at(here, run)
+        await shows(ana.page, "Score churn risk")
+        await ana.page.close()
+        staff.says("Nobody looks.")
+        staff.says("")
+        assert await run.result() == "the memo is written"
+
+
+async def test_whoever_has_a_link_to_stop_may_stop_that_run_and_sees_no_other(
+    browser: Browser, tmp_path: Path, staff: Staff
+) -> None:
+    made = house(tmp_path, report=staff.report, asker=staff.asker)
+    async with made as here, person(browser, here.base) as bo:
+        run, other = await here.start("report"), await here.start("asker")
+        await bo.page.goto(here.base + here.share_link(run, "control"))
+        await shows(bo.page, "Score churn risk")
+        assert "share" not in bo.page.url
+        await expect(bo.page.get_by_role("navigation")).to_have_count(0)
+        await bo.page.goto(f"{here.base}#/runs/{other.id}")
+        await expect(bo.page.get_by_role("heading", name="report", exact=True)).to_be_visible()
+        await expect(bo.page.get_by_text("Which region?")).to_have_count(0)
+        await press(bo.page, "Cancel")
+        await shows(bo.page, "Cancelled")
+        [asked] = await here.happened(run, CancelRequested)
+        assert (asked.by, asked.via) == ("bo", "page, link")
+        assert (await other.look()).state is S.WAITING
+
+
+async def test_whoever_has_a_link_to_watch_can_press_nothing(
+    browser: Browser, tmp_path: Path, staff: Staff
+) -> None:
+    async with house(tmp_path, report=staff.report) as here, person(browser, here.base) as bo:
+        run = await here.start("report")
+        await bo.page.goto(here.base + here.share_link(run, "view"))
+        await shows(bo.page, "Score churn risk")
+        for key in ("p", "r", "c", "Enter"):
+            await bo.page.keyboard.press(key)
+        for name in ("Pause", "Cancel"):
+            await button(bo.page, name).dispatch_event("click")
+        staff.says("Still at it.")
+        await expect(bo.page.get_by_text("Still at it.")).to_be_visible()
+        assert (await run.look()).state is S.RUNNING
+        for kind in (PauseRequested, CancelRequested, Redirected):
+            assert await here.happened(run, kind) == []
