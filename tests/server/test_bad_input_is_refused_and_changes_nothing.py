@@ -17,7 +17,7 @@ from pullcord.core.events import Cancelled, CancelRequested, QuestionAsked, Redi
 from pullcord.server.bounds import Bounds
 from tests.runs.stage import happened, names, seen
 from tests.server.house import BOUND_S, House, house
-from tests.server.http import Answer, answer_of, request_bytes
+from tests.server.http import Answer, answer_of, parsed, request_bytes
 
 MIB: Final = 1024 * 1024
 
@@ -425,6 +425,22 @@ async def test_who_never_takes_an_answer_is_cut_off(hasty: House) -> None:
     while not hung_up.poll(0):
         await hasty.is_well()
     made.close()
+
+
+async def test_who_takes_a_long_answer_slowly_has_all_of_it(tmp_path: Path) -> None:
+    bounds = Bounds(head_s=0.1, stall_s=10)
+    async with asyncio.timeout(BOUND_S), house(tmp_path, bounds=bounds, asks=asks) as there:
+        run = await there.start("asks", given="x" * 4 * MIB)
+        await run.reached(RunState.WAITING)
+        reader, writer = await asyncio.open_connection("127.0.0.1", there.port, limit=MIB)
+        writer.write(head(there, f"/runs/{run.id}/records", method="GET"))
+        length = int(parsed(await reader.readuntil(b"\r\n\r\n"))[1][0][1])
+        taken = 0
+        while taken < length:
+            taken += len(await reader.readexactly(min(MIB, length - taken)))
+            for _ in range(20):
+                await there.is_well()  # meanwhile
+        writer.close()
 
 
 async def test_an_endless_body_is_too_long(there: House) -> None:

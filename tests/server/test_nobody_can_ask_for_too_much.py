@@ -164,6 +164,8 @@ async def test_connections_that_ask_nothing_give_way(tmp_path: Path) -> None:
             await reader.until("panel")
             async with silent_sockets(there, 100):
                 assert (await there.post(f"/runs/{run.id}/cancel")).status == 200
+                while there.connections() > bounds.connections:
+                    await there.is_well()
                 await reader.until("panel", state="cancelled")
 
 

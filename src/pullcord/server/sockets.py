@@ -71,7 +71,15 @@ class Bounded(H11Protocol):
         if self.conn.their_state is not h11.IDLE and not is_late:
             self._stop_waiting()
         elif self._deadline is None:
-            self._deadline = self.loop.call_later(self.bounds.head_s, self.cut)
+            self._deadline = self.loop.call_later(self.bounds.head_s, self._nothing_came)
+
+    def _nothing_came(self) -> None:
+        """Who is still busy with the answer is not expected to ask."""
+        self._deadline = None
+        if self.transport.get_write_buffer_size():
+            self._expect_a_head()
+        else:
+            self.transport.abort()  # without a reset: the end of the answer may be on its way
 
     def _expect_taking(self) -> None:
         """What is written and does not get smaller for so long is written to nobody."""
