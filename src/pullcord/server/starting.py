@@ -50,6 +50,13 @@ async def start(desk: Desk, request: Request, said: StartSaid) -> Started:
 
 async def fork(desk: Desk, request: Request, said: ForkSaid) -> Started:
     run_id = request.path_params["run"]
+    if said.limits and not grant_of(request).allows("approve"):
+        raise Refused(
+            403,
+            "right",
+            "To let a run use more than it may needs the right to approve. Nothing was started. "
+            "Without limits it goes on with those it has.",
+        )
     await _birth(desk, run_id)
     made = await desk.runs.fork(
         run_id,
