@@ -277,6 +277,17 @@ async def test_who_was_given_one_run_cannot_give_it_on(there: House) -> None:
     assert await there.kept() == before
 
 
+async def test_a_fork_is_no_way_around_the_right_to_raise_a_limit(there: House) -> None:
+    run, _ = await waiting(there, "asks")
+    more = {"limits": {"steps": 5000}}
+    bo, ana = there.token("control"), there.token("approve")
+    before = await there.kept()
+    assert (await there.post(f"/runs/{run.id}/fork", more, bo)).status == 403
+    assert await there.kept() == before
+    assert (await there.post(f"/runs/{run.id}/fork", {}, bo)).status == 201
+    assert (await there.post(f"/runs/{run.id}/fork", more, ana)).status == 201
+
+
 async def test_what_is_taken_back_ends_at_once_and_so_does_what_was_open(
     there: House, words: Words
 ) -> None:
