@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pullcord import guard as guard
+    from pullcord.core.acks import Ack
     from pullcord.core.calls import Call, ToolContext
-    from pullcord.core.decide import Ack
     from pullcord.core.events import Event, Record
     from pullcord.core.receipts import Receipt
     from pullcord.core.run import Run
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 __version__ = "0.2.0.dev0"
 
 _HOME = {
-    "Ack": "core.decide",
+    "Ack": "core.acks",
     "Agent": "runtime.agents",
     "Call": "core.calls",
     "Context": "runtime.context",

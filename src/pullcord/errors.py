@@ -14,6 +14,8 @@ PullcordError
 ├── RunCancelled           the run was cancelled: its result cannot be had
 ├── RunStopped             a limit ended the run before it had a result
 ├── BudgetBusy             what is left of a shared budget is set aside for calls under way
+├── ServerRefused          a server does not let this through, or is none of ours; nothing was done
+├── ServerLost             no answer from a server: look whether it was done before trying again
 ├── StepError              a step raised; the same again whenever the agent is entered anew
 │   └── NotDone            a tool call was denied, not started, or stopped
 │       └── OutOfLimits    it was not started because a limit of the run is reached
@@ -241,6 +243,22 @@ class BudgetBusy(PullcordError):
         super().__init__(
             f"Run {run_id} has to wait: what is left of its budget is set aside for calls that are "
             "under way. Nothing was changed. It goes on when they have ended."
+        )
+
+
+class ServerRefused(PullcordError):
+    """A server does not let this through, or is not one of ours. Nothing was changed."""
+
+
+class ServerLost(PullcordError):
+    """A server could not be reached, or did not answer. What was asked of it may have been done."""
+
+    def __init__(self, url: str, *, why: str, changes: bool) -> None:
+        self.url, self.why = url, why
+        maybe = " If it was reached, it may have been done: look before you try again."
+        super().__init__(
+            f"No answer from {url}: {why}.{maybe if changes else ''} Runs go on as they are; they "
+            "do not depend on this connection."
         )
 
 

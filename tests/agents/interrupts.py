@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias, get_args
 
 from pullcord import RunHandle
 from pullcord import RunState as S
-from pullcord.core.decide import Ack
+from pullcord.core.acks import Ack
 from pullcord.core.events import CancelRequested, PauseRequested, StepFailed, StepStarted, TextEnded
 from tests.agents.line import Line
 from tests.agents.provider.reply import Reply, rate_limited, say, server_error

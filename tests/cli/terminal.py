@@ -38,7 +38,8 @@ class Terminal:
     def __init__(self, folder: Path) -> None:
         self.store = folder / "runs.db"
         self.notes = folder / "notes"
-        self._env = os.environ | {
+        self.folder: Path | None = None  # where the commands are typed, if that matters
+        self.env: dict[str, str] = os.environ | {
             "PULLCORD_STORE": str(self.store),
             "PULLCORD_USER": "ana",
             "NOTES": str(self.notes),
@@ -48,11 +49,12 @@ class Terminal:
     def __call__(self, *words: str, given: str | None = None) -> Said:
         done = subprocess.run(
             [sys.executable, "-m", "pullcord", *words],
-            env=self._env,
+            env=self.env,
             capture_output=True,
             text=True,
             timeout=60,
             input=given,
+            cwd=self.folder,
         )
         return Said(done.returncode, done.stdout, done.stderr)
 
@@ -60,10 +62,11 @@ class Terminal:
     def running(self, *words: str) -> Generator["subprocess.Popen[str]"]:
         process = subprocess.Popen(
             [sys.executable, "-m", "pullcord", *words],
-            env=self._env,
+            env=self.env,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
+            cwd=self.folder,
         )
         try:
             yield process

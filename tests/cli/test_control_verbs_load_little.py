@@ -3,22 +3,31 @@
 import json
 import subprocess
 import sys
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
 
+from tests.cli.serving import Serving, serve
 from tests.cli.terminal import Terminal, agent
 
 MAY_LOAD = {
     "pullcord",
     "pullcord.cli",
+    "pullcord.cli.as_json",
     "pullcord.cli.control",
+    "pullcord.cli.cord",
+    "pullcord.cli.given",
+    "pullcord.cli.identity",
     "pullcord.cli.main",
+    "pullcord.cli.naming",
     "pullcord.cli.parser",
     "pullcord.cli.secret_names",
+    "pullcord.cli.settings",
     "pullcord.cli.store",
     "pullcord.cli.words",
     "pullcord.core",
+    "pullcord.core.acks",
     "pullcord.core.commands",
     "pullcord.core.decide",
     "pullcord.core.conditions",
@@ -54,6 +63,29 @@ MAY_LOAD = {
     "pullcord.journal.turnstile",
     "pullcord.journal.wake",
 }
+MAY_LOAD_FOR_A_SERVER = {
+    "pullcord",
+    "pullcord.cli",
+    "pullcord.cli.address",
+    "pullcord.cli.as_json",
+    "pullcord.cli.client",
+    "pullcord.cli.control",
+    "pullcord.cli.cord",
+    "pullcord.cli.given",
+    "pullcord.cli.identity",
+    "pullcord.cli.main",
+    "pullcord.cli.naming",
+    "pullcord.cli.parser",
+    "pullcord.cli.remote",
+    "pullcord.cli.secret_names",
+    "pullcord.cli.settings",
+    "pullcord.core",
+    "pullcord.core.acks",
+    "pullcord.core.commands",
+    "pullcord.core.states",
+    "pullcord.core.values",
+    "pullcord.errors",
+}
 MUST_NOT_LOAD = {
     "asyncio",
     "concurrent",
@@ -63,6 +95,7 @@ MUST_NOT_LOAD = {
     "logging",
     "ssl",
     "tempfile",
+    "tomllib",
 }
 PROBE = """
 import json, sys
@@ -70,6 +103,13 @@ from pullcord.cli.main import main
 status = main(sys.argv[1:])
 print(json.dumps([status, sorted(sys.modules)]), file=sys.stderr)
 """
+
+
+@pytest.fixture
+def serving(tmp_path: Path) -> Generator[Serving]:
+    with serve(tmp_path) as made:
+        made.here("run", agent("quick"), "--run-id", "r1")
+        yield made
 
 
 @pytest.mark.parametrize(
@@ -91,3 +131,24 @@ def test_a_control_verb_loads_only_what_is_listed(tmp_path: Path, words: tuple[s
     ours = {name for name in loaded if name.split(".")[0] == "pullcord"}
     assert ours <= MAY_LOAD, ours - MAY_LOAD
     assert not MUST_NOT_LOAD & {name.split(".")[0] for name in loaded}
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("pause", "r1"), ("resume", "r1"), ("cancel", "r1"), ("answer", "r1", "x", "y")],
+    ids=lambda words: words[0],
+)
+def test_over_a_server_it_loads_less_still(serving: Serving, words: tuple[str, ...]) -> None:
+    """No store, no fold, and no library for HTTP."""
+    done = subprocess.run(
+        [sys.executable, "-c", PROBE, *words],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=serving.env,
+    )
+    status, loaded = json.loads(done.stderr.splitlines()[-1])
+    assert status in (0, 3), done.stderr
+    ours = {name for name in loaded if name.split(".")[0] == "pullcord"}
+    assert ours <= MAY_LOAD_FOR_A_SERVER, ours - MAY_LOAD_FOR_A_SERVER
+    assert not (MUST_NOT_LOAD | {"apsw", "urllib"}) & {name.split(".")[0] for name in loaded}

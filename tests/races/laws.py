@@ -4,8 +4,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from itertools import pairwise
 
+from pullcord.core.acks import Ack
 from pullcord.core.commands import Cancel
-from pullcord.core.decide import Ack
 from pullcord.core.events import (
     Answered,
     AttentionRaised,

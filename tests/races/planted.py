@@ -13,8 +13,9 @@ import pytest
 
 from pullcord.core import admit as admit_module
 from pullcord.core import fold as fold_module
+from pullcord.core.acks import Ack
 from pullcord.core.commands import Command
-from pullcord.core.decide import Ack, decide
+from pullcord.core.decide import decide
 from pullcord.core.events import (
     TAGS,
     Event,

@@ -9,8 +9,8 @@ from collections.abc import Coroutine
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from pullcord.core.acks import Ack
 from pullcord.core.commands import Command
-from pullcord.core.decide import Ack
 from pullcord.core.events import (
     Cancelled,
     Completed,

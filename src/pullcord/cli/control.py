@@ -1,15 +1,18 @@
-"""pause, resume, redirect, cancel, answer, approve, deny, settle, raise, signal: decided in the
-store, by any process at all."""
+"""pause, resume, redirect, cancel, answer, approve, deny, settle, raise, signal: decided where the
+runs are, by any process at all."""
 
 import os
 import sys
 from importlib import import_module
 from typing import Any, Final
 
-import msgspec
-
-from pullcord.cli.store import Desk, desk, whoami
-from pullcord.cli.words import diff, line, receipt_lines
+from pullcord.cli.as_json import printable
+from pullcord.cli.as_json import to_json as to_json
+from pullcord.cli.cord import Cord, reach
+from pullcord.cli.given import text_of
+from pullcord.cli.given import value_of as value_of
+from pullcord.cli.identity import whoami
+from pullcord.core.acks import Ack
 from pullcord.core.commands import (
     Answer,
     Approve,
@@ -23,13 +26,9 @@ from pullcord.core.commands import (
     Settle,
     Signal,
 )
-from pullcord.core.decide import Ack
-from pullcord.core.events import Created, ItemRewritten
-from pullcord.core.limits import parsed
-from pullcord.core.states import NEEDS_OWNER, TERMINAL, RunState
+from pullcord.core.states import TERMINAL, RunState
 from pullcord.core.values import NULL, dump
 from pullcord.errors import InvalidInput
-from pullcord.journal.reading import records_of
 
 REFUSED: Final = 3
 TIMED_OUT: Final = 4
@@ -44,38 +43,42 @@ _SAYS: Final = {
         "cancelled": "Cancelled {run}. What it had finished is kept.",
     },
 }
-
-
 _DONE: Final = {"answer": "Answered", "approve": "Approved", "deny": "Denied"}
+# What only some verbs need is loaded by them: a control must feel instant.
+_WORDS: Final = "pullcord.cli.words"
+_LIMITS: Final = "pullcord.core.limits"
 
 
 def carry_out(asked: Any) -> int:
-    with desk(asked) as here:
-        asked.run = here.find(asked.run)
-        before, now = here.run(asked.run)
-        if asked.verb in ("answer", "approve", "deny"):
-            asked.question = _question(asked.question, now.open_questions())
-        wants = asked.verb == "resume" and not asked.detach and not here.is_driven(before)
+    if getattr(asked, "instruction", None):
+        asked.instruction = text_of(asked.instruction)
+    with reach(asked) as cord:
+        asked.run = cord.find(asked.run)
+        if asked.verb in _DONE:
+            still_open = cord.questions(asked.run)
+            asked.question = _question(asked.question, list(still_open))
+            asked.call = still_open.get(asked.question, "")
+        may_drive = asked.verb == "resume" and not asked.server and not asked.detach
+        wants = may_drive and not cord.glance(asked.run).driven
         if wants:
-            refuse_without_its_file(here, asked.run)
-        ack = here.command(asked.run, _command(asked))
+            refuse_without_its_file(cord, asked.run)
+        ack = cord.command(asked.run, _command(asked))
         may_be_driven = wants and ack.reason in ("not_paused", "cancelling")
         if not ack.holds and not may_be_driven:
             return _refused(asked, ack)
-        head, run = here.run(asked.run)
-        is_stop = asked.verb in ("pause", "cancel") and not run.ended
-        if is_stop and run.state in NEEDS_OWNER and not here.is_driven(head):
-            state = here.bring_to_rest(asked.run).state
-            ack = msgspec.structs.replace(ack, state=state)
         if getattr(asked, "wait", False):
-            return _wait(asked, here)
-        head, run = here.run(asked.run)
-        drive_here = wants and not run.ended and not here.is_driven(head)
-        _say(asked, here, ack, drive_here=drive_here)
+            return _wait(asked, cord)
+        drive_here = wants and _is_left_alone(cord, asked.run)
+        _say(asked, cord, ack, drive_here=drive_here)
     if drive_here:
         drive: Any = import_module("pullcord.cli.drive")
         return drive.drive_here(asked)
     return 0
+
+
+def _is_left_alone(cord: Cord, run_id: str) -> bool:
+    seen = cord.glance(run_id)
+    return seen.state not in TERMINAL and not seen.driven
 
 
 def _command(asked: Any) -> Command:
@@ -92,13 +95,15 @@ def _command(asked: Any) -> Command:
         case "approve":
             edited = asked.args is not None
             args = dump(value_of(asked.args)) if edited else NULL
-            return Approve(**who, question=asked.question, edited=edited, args=args)
+            said: Any = {"question": asked.question, "call": asked.call}
+            return Approve(**who, **said, edited=edited, args=args)
         case "deny":
             return Deny(**who, question=asked.question)
         case "settle":
             return Settle(**who, item=asked.item)
         case "raise":
-            return Raise(**who, caps=parsed(asked.caps))
+            limits: Any = import_module(_LIMITS)
+            return Raise(**who, caps=limits.parsed(asked.caps))
         case "signal":
             return Signal(**who, name=asked.name)
         case _:
@@ -118,22 +123,10 @@ def _question(said: str, still_open: list[str]) -> str:
     return found[0] if len(found) == 1 else said
 
 
-def value_of(text: str) -> Any:
-    """JSON, or else the text as it is."""
-    if text == "-":
-        text = sys.stdin.read()
-    try:
-        return msgspec.json.decode(text)
-    except msgspec.DecodeError as error:
-        if text.lstrip().startswith(("{", "[")):
-            raise InvalidInput(f"{line(text)} is not JSON: {error}. Nothing was changed.") from None
-        return text
-
-
-def refuse_without_its_file(here: Desk, run_id: str) -> None:
+def refuse_without_its_file(cord: Cord, run_id: str) -> None:
     """Do not record that a run goes on here, if it cannot."""
-    [record] = here.read(lambda view: records_of(view, run_id, 0, 1))
-    target = record.event.target if isinstance(record.event, Created) else None
+    [record] = cord.records(run_id, 0, 1)
+    target = getattr(record.event, "target", None)
     if target and not os.path.isfile(target.rpartition(":")[0]):
         raise InvalidInput(
             f"Cannot go on with run {run_id} here: it was started from {target}, which is not "
@@ -144,13 +137,13 @@ def refuse_without_its_file(here: Desk, run_id: str) -> None:
 
 def _refused(asked: Any, ack: Ack) -> int:
     if asked.json:
-        _print_ack(asked, ack)
+        print_ack(asked, ack)
     else:
-        print(ack.message, file=sys.stderr)
+        print(printable(ack.message), file=sys.stderr)
     return REFUSED
 
 
-def _print_ack(asked: Any, ack: Ack) -> None:
+def print_ack(asked: Any, ack: Ack) -> None:
     said = {
         "run": asked.run,
         "verdict": ack.verdict,
@@ -162,68 +155,77 @@ def _print_ack(asked: Any, ack: Ack) -> None:
     sys.stdout.write(to_json(said))
 
 
-def _say(asked: Any, here: Desk, ack: Ack, *, drive_here: bool) -> None:
+def _say(asked: Any, cord: Cord, ack: Ack, *, drive_here: bool) -> None:
     if asked.json:
-        return _print_ack(asked, ack)
+        return print_ack(asked, ack)
     if drive_here:
         return None  # what follows tells what becomes of it
     if ack.verdict == "already":
         return print(f"{asked.run} is {ack.state} already (record {ack.seq}). Nothing was changed.")
     if getattr(asked, "instruction", None):
-        _say_instruction(asked, here, ack)
+        _say_instruction(asked, cord, ack)
     said = _SAYS.get(asked.verb, {}).get(ack.state)
     if said:
         print(said.format(run=asked.run))
-    elif asked.verb in ("answer", "approve", "deny"):
-        if getattr(asked, "args", None) is not None:
-            print(f"Changed. Look at the call it is now: pullcord approvals {asked.run}")
-        else:
-            print(f"{_DONE[asked.verb]} {asked.question} of {asked.run}.")
-        head, _ = here.run(asked.run)
-        if head.state in NEEDS_OWNER and not here.is_driven(head):
-            print(f"No process drives it. Drive it here: pullcord resume {asked.run}")
+    elif asked.verb in _DONE:
+        _say_answered(asked, cord)
     elif asked.verb == "settle":
         print(f"Settled {asked.item} of {asked.run}.")
     elif asked.verb == "raise":
         goes_on = ", which goes on" if ack.state in ("queued", "running") else ""
         print(f"Raised the limits of {asked.run}{goes_on}.")
     elif asked.verb == "signal":
-        print(f"Told {asked.run}: {line(asked.name)}.")
+        words: Any = import_module(_WORDS)
+        print(f"Told {asked.run}: {words.line(asked.name)}.")
     return None
 
 
-def _say_instruction(asked: Any, here: Desk, ack: Ack) -> None:
-    written = here.read(lambda view: records_of(view, asked.run, ack.seq - 1, 2))
-    rewritten = [r.event for r in written if isinstance(r.event, ItemRewritten)]
-    if rewritten:
-        print(diff(rewritten[0].before, rewritten[0].after))
+def _say_answered(asked: Any, cord: Cord) -> None:
+    if getattr(asked, "args", None) is not None:
+        print(f"Changed. Look at the call it is now: pullcord approvals {asked.run}")
     else:
-        print(f"Queued for {asked.run}: “{line(asked.instruction)}”. It is handed over once.")
+        print(f"{_DONE[asked.verb]} {asked.question} of {asked.run}.")
+    if cord.glance(asked.run).is_alone:
+        print(f"No process drives it. Drive it here: pullcord resume {asked.run}")
 
 
-def _wait(asked: Any, here: Desk) -> int:
+def _say_instruction(asked: Any, cord: Cord, ack: Ack) -> None:
+    words: Any = import_module(_WORDS)
+    written = cord.records(asked.run, ack.seq - 1, 2)
+    rewritten: list[Any] = [r.event for r in written if type(r.event).__name__ == "ItemRewritten"]
+    if rewritten:
+        print(words.diff(rewritten[0].before, rewritten[0].after))
+    else:
+        told = words.line(asked.instruction)
+        print(f"Queued for {asked.run}: “{told}”. It is handed over once.")
+
+
+def _wait(asked: Any, cord: Cord) -> int:
     at_rest = (*TERMINAL, RunState.PAUSED) if asked.verb == "pause" else tuple(TERMINAL)
 
-    def rests() -> Any:
-        _, run = here.run(asked.run)
-        return run if run.state in at_rest else None
+    def rests() -> RunState | None:
+        state = cord.glance(asked.run).state
+        return state if state in at_rest else None
 
-    run = here.wait(rests, asked.timeout_s)
-    if run is None:
-        _, run = here.run(asked.run)
-        print(
-            f"{asked.run} is still {run.state} after {asked.timeout_s:g} s. The request stands. "
-            f"To hurry it: pullcord {asked.verb} {asked.run} --now",
-            file=sys.stderr,
-        )
-        return TIMED_OUT
-    made = here.receipt(asked.run)
+    state = cord.wait(asked.run, rests, asked.timeout_s)
+    if state is None:
+        return _timed_out(asked, cord.glance(asked.run).state)
+    made = cord.receipt(asked.run)
     if asked.json:
         sys.stdout.write(to_json(made))
     else:
-        print("\n".join(receipt_lines(made)))
-    return 0 if run.state in (RunState.PAUSED, RunState.CANCELLED) else REFUSED
+        words: Any = import_module(_WORDS)
+        print("\n".join(words.receipt_lines(made)))
+    return 0 if state in (RunState.PAUSED, RunState.CANCELLED) else REFUSED
 
 
-def to_json(value: Any) -> str:
-    return bytes(dump(value)).decode() + "\n"
+def _timed_out(asked: Any, state: RunState) -> int:
+    said = (
+        f"{asked.run} is still {state} after {asked.timeout_s:g} s. The request stands. "
+        f"To hurry it: pullcord {asked.verb} {asked.run} --now"
+    )
+    if asked.json:
+        sys.stdout.write(to_json({"error": "TimedOut", "message": said}))
+    else:
+        print(said, file=sys.stderr)
+    return TIMED_OUT

@@ -1,16 +1,18 @@
 """doctor: is the store sound, is this machine fit, has every run somebody to drive it?"""
 
-import json
 import os
 import sys
 from collections import Counter
 from collections.abc import Iterator
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import apsw
 
+from pullcord.cli.as_json import to_json
 from pullcord.cli.look import nobody
-from pullcord.cli.parser import store_path
+from pullcord.cli.remote import reach as remote
+from pullcord.cli.settings import Settings, settings, settle
+from pullcord.cli.shapes import Finding
 from pullcord.cli.store import Desk, desk
 from pullcord.cli.words import line
 from pullcord.core.run import Run
@@ -30,16 +32,14 @@ _FENCES: Final = {
 }
 
 
-class Finding(NamedTuple):
-    is_fine: bool
-    what: str
-    found: str
+def _finding(is_fine: bool, what: str, found: str) -> Finding:
+    return Finding(is_fine=is_fine, what=what, found=found)
 
 
 def carry_out(asked: Any) -> int:
     findings = list(_examine(asked))
     if asked.json:
-        print(json.dumps([finding._asdict() for finding in findings]))
+        sys.stdout.write(to_json(findings))
     else:
         for finding in findings:
             print(f"{'✓' if finding.is_fine else '!'} {finding.what:<14}{finding.found}")
@@ -48,18 +48,41 @@ def carry_out(asked: Any) -> int:
 
 def _examine(asked: Any) -> Iterator[Finding]:
     version = ".".join(map(str, sys.version_info[:3]))
-    yield Finding(sys.version_info >= (3, 11), "python", version)
-    yield Finding(True, "sqlite", f"{apsw.sqlite_lib_version()} (apsw's own)")
+    yield _finding(sys.version_info >= (3, 11), "python", version)
+    yield _finding(True, "sqlite", f"{apsw.sqlite_lib_version()} (apsw's own)")
     fences = Fences()
     fences.close()
     others = "; ".join(f"{kind}: {reason}" for kind, reason in fences.why_not.items())
-    yield Finding(True, "tools", _FENCES[fences.kind] + (f" ({others})" if others else ""))
-    path = store_path(asked.store)
+    yield _finding(True, "tools", _FENCES[fences.kind] + (f" ({others})" if others else ""))
     try:
-        with desk(asked) as here:
-            yield from _examine_store(here, path)
+        found = settings(asked)
+        yield from _examine_settings(found)
+        settle(asked)
     except PullcordError as error:
-        yield Finding(False, "store", str(error))
+        yield _finding(False, "settings", str(error))
+        return
+    try:
+        if asked.server:
+            yield _examine_server(asked)
+        else:
+            with desk(asked) as here:
+                yield from _examine_store(here, asked.store)
+    except PullcordError as error:
+        yield _finding(False, "server" if asked.server else "store", str(error))
+
+
+def _examine_settings(found: Settings) -> Iterator[Finding]:
+    """Which value counts, and who has said so."""
+    for key, value in sorted(found.items()):
+        said = line(str(value.value), 200)
+        yield _finding(True, "setting", f"{key} = {said} ({value.origin})")
+
+
+def _examine_server(asked: Any) -> Finding:
+    with remote(asked) as cord:
+        me = cord.me()
+    only = f", only for run {me.run}" if me.run else ""
+    return _finding(True, "server", f"{cord.where}: you are {line(me.by)}, may {me.right}{only}")
 
 
 def _neither_undone_nor_approved(run: Run) -> set[str]:
@@ -73,30 +96,30 @@ def _neither_undone_nor_approved(run: Run) -> set[str]:
 
 def _examine_store(here: Desk, path: str) -> Iterator[Finding]:
     size = os.stat(path).st_size
-    yield Finding(True, "store", f"{path}, {size / 1e6:.1f} MB, schema {len(MIGRATIONS)}")
+    yield _finding(True, "store", f"{path}, {size / 1e6:.1f} MB, schema {len(MIGRATIONS)}")
     disk = os.statvfs(os.path.dirname(os.path.abspath(path)))
     free = disk.f_bavail * disk.f_frsize
-    yield Finding(free > _ENOUGH_BYTES, "disk", f"{free / 1e9:.1f} GB free")
+    yield _finding(free > _ENOUGH_BYTES, "disk", f"{free / 1e9:.1f} GB free")
     heads = here.read(
         lambda view: view.heads(states=LIVING, thread=None, before=None, limit=10_000)
     )
     counts = Counter(head.state for head in heads)
     said = ", ".join(f"{counts[state]} {state}" for state in RunState if counts[state])
-    yield Finding(True, "living runs", said or "none")
+    yield _finding(True, "living runs", said or "none")
     for owner in sorted({head.holder.owner for head in heads if is_gone(head.holder.owner)}):
         held = sum(head.holder.owner == owner for head in heads)
-        yield Finding(True, "died", f"{owner} held {held} run(s); the next process takes over")
+        yield _finding(True, "died", f"{owner} held {held} run(s); the next process takes over")
     for head in heads:
         try:
             run = here.read(lambda view, head=head: load(view, head))
             records = here.read(lambda view, run=run: records_of(view, run.id, 0, 1))
         except PullcordError as error:
-            yield Finding(False, "damaged", str(error))
+            yield _finding(False, "damaged", str(error))
             continue
         if head.state in NEEDS_OWNER and not here.is_driven(head):
-            yield Finding(False, "not driven", f"{run.id}: {nobody(run, records)}")
+            yield _finding(False, "not driven", f"{run.id}: {nobody(run, records)}")
         for tool in sorted(_neither_undone_nor_approved(run)):
             said = f"{line(tool, 60)} acts once, cannot be undone, and asks nobody"
-            yield Finding(True, "tool", f"{run.id}: {said}")
+            yield _finding(True, "tool", f"{run.id}: {said}")
         for item, text in run.attention.items():
-            yield Finding(False, "look at", f"{run.id} {item}: {line(text)}")
+            yield _finding(False, "look at", f"{run.id} {item}: {line(text)}")

@@ -11,7 +11,8 @@ from contextlib import aclosing, redirect_stdout
 from pathlib import Path
 from typing import Any, Final
 
-from pullcord.cli.control import to_json, value_of
+from pullcord.cli.control import print_ack, to_json, value_of
+from pullcord.cli.given import text_of
 from pullcord.cli.look import Telling
 from pullcord.cli.parser import store_path
 from pullcord.cli.secret_names import from_environment
@@ -107,7 +108,7 @@ def _fork(asked: Any) -> int:
         return await runtime.fork(
             asked.run,
             at=asked.at,
-            instruction=asked.instruction,
+            instruction=text_of(asked.instruction) if asked.instruction else None,
             by=whoami(asked.by),
             limits=caps_as_condition(parsed(asked.limit)),
             on_exhausted=asked.on_exhausted,
@@ -120,7 +121,7 @@ def _aside(asked: Any) -> int:
     born = _birth(asked)
 
     async def ask(runtime: Runtime) -> RunHandle:
-        return await runtime.fork(asked.run, aside=asked.question, by=whoami(asked.by))
+        return await runtime.fork(asked.run, aside=text_of(asked.question), by=whoami(asked.by))
 
     status = _next(asked, born, ask)
     with desk(asked) as here:
@@ -151,6 +152,9 @@ def _undo(asked: Any) -> int:
         who: Any = {"by": whoami(asked.by), "reason": asked.reason, "key": asked.key}
         wanted = Undo(**who, step=asked.step, back_to=asked.back_to)
         ack = here.command(asked.run, wanted)
+    if asked.json and (not ack.holds or asked.detach or born.target is None):
+        print_ack(asked, ack)
+        return 0 if ack.holds else REFUSED
     if not ack.holds:
         print(ack.message, file=sys.stderr)
         return REFUSED

@@ -1,8 +1,8 @@
 """grant: a token for a program that uses the HTTP API of a store."""
 
-import json
 from typing import Any
 
+from pullcord.cli.as_json import to_json
 from pullcord.cli.parser import store_path
 from pullcord.cli.store import desk
 from pullcord.errors import InvalidInput
@@ -24,5 +24,5 @@ def carry_out(asked: Any) -> int:
         run=asked.run,
         lasts_s=asked.days * 24 * 3600,
     )
-    print(json.dumps({"id": kept.id, "token": code}) if asked.json else code)
+    print(to_json({"id": kept.id, "token": code}).rstrip() if asked.json else code)
     return 0

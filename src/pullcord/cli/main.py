@@ -6,24 +6,30 @@ import sys
 from importlib import import_module
 from typing import Any, Final
 
-import msgspec
-
+from pullcord.cli.as_json import printable, to_json
 from pullcord.cli.parser import VERBS, parse
+from pullcord.cli.settings import settle
 from pullcord.errors import InvalidInput, NotReached, PullcordError, RunNotFound, ThreadBusy
 
 FAILED: Final = 1
 USAGE: Final = 2
 REFUSED: Final = 3
+_UNSETTLED: Final = ("doctor", "completion")  # of use even where a file cannot be read
 
 
 def main(argv: list[str] | None = None) -> int:
     """Carry out one command and return its exit status."""
-    asked = parse(sys.argv[1:] if argv is None else argv)
+    words = sys.argv[1:] if argv is None else argv
+    if words[:1] == ["__complete"]:
+        completing: Any = import_module("pullcord.cli.completing")
+        return completing.complete(words[1:])
+    asked = parse(words)
     if VERBS[asked.verb].is_brief:
         gc.disable()  # it will be gone before there is anything to collect
-    module: Any = import_module(f"pullcord.cli.{VERBS[asked.verb].module}")
     try:
-        status = module.carry_out(asked)
+        if asked.verb not in _UNSETTLED:
+            settle(asked)
+        status = _module(asked).carry_out(asked)
         sys.stdout.flush()
         return status
     except PullcordError as error:
@@ -35,12 +41,17 @@ def main(argv: list[str] | None = None) -> int:
         return 130
 
 
+def _module(asked: Any) -> Any:
+    name = VERBS[asked.verb].module
+    is_abroad = name == "drive" and getattr(asked, "server", None)
+    return import_module(f"pullcord.cli.{'abroad' if is_abroad else name}")
+
+
 def _say(asked: Any, error: PullcordError) -> int:
     if getattr(asked, "json", False):
-        said = {"error": type(error).__name__, "message": str(error)}
-        print(msgspec.json.encode(said).decode())
+        sys.stdout.write(to_json({"error": type(error).__name__, "message": str(error)}))
     else:
-        print(error, file=sys.stderr)
+        print(printable(str(error)), file=sys.stderr)
     if isinstance(error, InvalidInput | RunNotFound):
         return USAGE
     return REFUSED if isinstance(error, ThreadBusy | NotReached) else FAILED

@@ -2,13 +2,21 @@
 
 import argparse
 import os
-from typing import Final, NamedTuple
+import sys
+from typing import Final, NamedTuple, NoReturn
 
 from pullcord import __version__
+from pullcord.cli.as_json import to_json
 
 STATUS: Final = (
-    "Exit status: 0 done or already so · 1 the store or the run failed · 2 wrong usage · "
-    "3 refused in this state\n             4 timed out · 130 interrupted, the run can be resumed"
+    "Exit status: 0 done or already so · 1 the store, the server or the run failed · 2 wrong usage"
+    "\n             3 refused in this state · 4 timed out · 130 interrupted, the run can be resumed"
+)
+
+PLACES: Final = (
+    "RUN is the id of a run, or as much of it as makes it the only one. Runs are in a store\n"
+    "(--store, PULLCORD_STORE) or on a server (--server, PULLCORD_SERVER, with PULLCORD_TOKEN or\n"
+    "--token-file): the same words, the same errors. Either may stand in pullcord.toml."
 )
 
 
@@ -23,6 +31,11 @@ class Verb(NamedTuple):
         """A process that decides or looks once and is gone."""
         return self.module in ("control", "look", "inbox")
 
+    @property
+    def is_for_servers(self) -> bool:
+        """It can be asked of a server, too."""
+        return self.is_brief or self.module in ("drive", "doctor")
+
 
 VERBS: Final[dict[str, Verb]] = {
     "run": Verb(
@@ -31,23 +44,28 @@ VERBS: Final[dict[str, Verb]] = {
         "FILE.py:NAME names an async function that takes a context, or a pydantic_ai.Agent, whose\n"
         "prompt INPUT is (and whose model can be another: --model). INPUT is JSON, or else text;\n"
         "- reads it from standard input. What the agent says goes to standard output, the rest\n"
-        "to standard error. Ctrl-C gives the run back unharmed and says how to go on.",
+        "to standard error. Ctrl-C gives the run back unharmed and says how to go on.\n\n"
+        "With --server NAME is an agent that the server knows: it drives, and this follows.\n"
+        "Ctrl-C then only stops the following.",
         (
             'pullcord run report.py:churn \'{"month": "May"}\'',
             "pullcord run report.py:churn",
+            "pullcord run report.py:churn --limit steps=40 --on-exhausted stop",
+            "pullcord run churn --server http://127.0.0.1:8421",
             'pullcord run writer.py:writer "Write about May" --model openai:gpt-5',
         ),
     ),
     "ps": Verb(
         "look",
         "List runs, the newest first.",
-        "Without --all only those that have not ended.",
+        "Without --all only those that have not ended. Looking changes nothing.",
         ("pullcord ps", "pullcord ps --all --json"),
     ),
     "show": Verb(
         "look",
         "Show RUN: its state, plan, steps, questions, and what can be done now.",
-        "With --records also its journal, one line per record.",
+        "With --records also its journal, one line per record. Looking changes nothing, and what\n"
+        "a quarantined run said and found is not shown.",
         ("pullcord show 7f3a", "pullcord show 7f3a --records"),
     ),
     "watch": Verb(
@@ -68,9 +86,10 @@ VERBS: Final[dict[str, Verb]] = {
     "resume": Verb(
         "control",
         "Go on with RUN from where it stopped, context kept.",
-        "INSTRUCTION is something new to know, as with redirect. If no living process drives the\n"
-        "run it is driven right here, provided that it was started with `pullcord run`; --detach\n"
-        "only records it.",
+        "INSTRUCTION is something new to know, as with redirect; - reads it from standard input.\n"
+        "What was finished is not done again. If no living process drives the run it is driven\n"
+        "right here, provided that it was started with `pullcord run`; --detach only records it.\n"
+        "With --server it is the server that drives.",
         ("pullcord resume 7f3a", 'pullcord resume 7f3a "summarise and stop"'),
     ),
     "redirect": Verb(
@@ -78,7 +97,8 @@ VERBS: Final[dict[str, Verb]] = {
         "Give RUN new information: it rewrites what comes next.",
         "If the run has a plan, its next item that has not begun is rewritten, shown as a diff.\n"
         "Otherwise the agent is handed the instruction the next time it asks. Delivered once, or\n"
-        "returned; never lost.",
+        "returned; never lost. What the agent makes of it is its own. - reads INSTRUCTION from\n"
+        "standard input.",
         ('pullcord redirect 7f3a "score EU customers only"',),
     ),
     "cancel": Verb(
@@ -94,8 +114,8 @@ VERBS: Final[dict[str, Verb]] = {
     "answer": Verb(
         "control",
         "Answer an open question of RUN.",
-        "VALUE is JSON, or else text. Of several answers the first counts. A step in doubt is\n"
-        "answered with happened, run or skip.",
+        "VALUE is JSON, or else text; - reads it from standard input. Of several answers the\n"
+        "first counts. A step in doubt is answered with happened, run or skip.",
         ("pullcord answer 7f3a go-ade2 yes", "pullcord answer 7f3a doubt-charge-1f-1 happened"),
     ),
     "approvals": Verb(
@@ -120,7 +140,8 @@ VERBS: Final[dict[str, Verb]] = {
     "attention": Verb(
         "inbox",
         "List what a person has to look at, of RUN or of all runs, ended ones too.",
-        "Steps nobody knows the outcome of, undos that failed, tools that could not be stopped.",
+        "Steps nobody knows the outcome of, undos that failed, tools that could not be stopped.\n"
+        "An item stays until somebody settles it.",
         ("pullcord attention",),
     ),
     "undo": Verb(
@@ -134,7 +155,8 @@ VERBS: Final[dict[str, Verb]] = {
     "settle": Verb(
         "control",
         "Say that an attention item of RUN is dealt with.",
-        "Possible also after the run has ended.",
+        "It is taken from the list, and who said so is recorded. Nothing else is done. Possible\n"
+        "also after the run has ended.",
         ("pullcord settle 7f3a charge-1f2e",),
     ),
     "raise": Verb(
@@ -153,14 +175,15 @@ VERBS: Final[dict[str, Verb]] = {
     "receipt": Verb(
         "look",
         "Show what RUN has left behind: done, in doubt, not attempted, partial text, cost.",
-        "Before its end it is the receipt so far.",
+        "Before its end it is the receipt so far. What the receipt calls in doubt nobody knows.",
         ("pullcord receipt 7f3a",),
     ),
     "fork": Verb(
         "drive",
         "Start a new run that goes on from what RUN has done.",
         "Steps that RUN had finished up to record --at (default: all) are not carried out again.\n"
-        "RUN itself is not touched. Also the way to try a failed run again.",
+        "RUN itself is not touched. Also the way to try a failed run again. What RUN was still\n"
+        "doing is not known to the new one.",
         ("pullcord fork 7f3a", 'pullcord fork 7f3a --at 12 --instruction "use v2"'),
     ),
     "aside": Verb(
@@ -192,11 +215,24 @@ VERBS: Final[dict[str, Verb]] = {
         "stop), approve (also allow calls and raise limits), admin. --run narrows it to one run.",
         ("pullcord grant ci --right control", "pullcord grant wall --right view --days 365"),
     ),
+    "completion": Verb(
+        "completion",
+        "Print a script that completes commands, options and run ids in your shell.",
+        "It changes nothing by itself: load it where your shell reads its settings. Run ids come\n"
+        "from the store or server that is meant, the newest first.",
+        (
+            "pullcord completion bash",
+            "pullcord completion zsh",
+            "pullcord completion fish",
+        ),
+    ),
     "doctor": Verb(
         "doctor",
         "Check the store, this machine, and whether every run has somebody to drive it.",
-        "Changes nothing. Exit status 1 if something needs attention.",
-        ("pullcord doctor",),
+        "Also which settings count, and where each comes from: a flag, the environment, the\n"
+        "nearest pullcord.toml, or the one in ~/.config/pullcord. Changes nothing. Exit status 1\n"
+        "if something needs attention.",
+        ("pullcord doctor", "pullcord doctor --json"),
     ),
     "demo": Verb(
         "serve",
@@ -214,12 +250,29 @@ VERBS: Final[dict[str, Verb]] = {
 }
 
 
+def described(name: str) -> argparse.ArgumentParser:
+    """The words of one command alone."""
+    parser = argparse.ArgumentParser(prog=f"pullcord {name}")
+    _describe(parser, name)
+    return parser
+
+
+class _Parser(argparse.ArgumentParser):
+    """Says what is wrong as JSON to whoever wants JSON."""
+
+    def error(self, message: str) -> NoReturn:
+        if "--json" in sys.argv[1:]:
+            sys.stdout.write(to_json({"error": "Usage", "message": message}))
+            self.exit(2)
+        super().error(message)
+
+
 def parse(argv: list[str]) -> argparse.Namespace:
     """Return the parsed command line. Exits with 2 and the right help if it makes no sense."""
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="pullcord",
         description="The cord that stops an AI agent: pause, redirect, resume, cancel.",
-        epilog=STATUS,
+        epilog=f"{PLACES}\n\n{STATUS}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"pullcord {__version__}")
@@ -251,7 +304,7 @@ def _add_subject(parser: argparse.ArgumentParser, name: str) -> None:
     """What it is about."""
     add = parser.add_argument
     if name == "run":
-        add("target", metavar="FILE.py:NAME")
+        add("target", metavar="FILE.py:NAME", help="on a server: NAME, an agent that it knows")
         add("input", metavar="INPUT", nargs="?", default="null")
         add("--thread", help="the conversation it belongs to")
         add("--run-id", help="its id; made up if not given")
@@ -269,6 +322,8 @@ def _add_subject(parser: argparse.ArgumentParser, name: str) -> None:
         add("--right", choices=("view", "control", "approve", "admin"), default="view")
         add("--run", default=None, help="only for this run")
         add("--days", type=float, default=30.0, help="how long it counts")
+    elif name == "completion":
+        add("shell", metavar="SHELL", choices=("bash", "zsh", "fish"), help="bash, zsh or fish")
     elif name not in ("doctor", "tour"):
         add("run", metavar="RUN")
 
@@ -328,8 +383,12 @@ def _add_manner(parser: argparse.ArgumentParser, name: str) -> None:
         add("--by", default=None, help="who asks (default: you)")
     if name in ("tour", "demo"):
         add("--pace", type=float, default=1.0, help="0.1 plays it ten times as fast")
-    if name not in ("tour", "demo"):
+    if name not in ("tour", "demo", "completion"):
         add("--store", default=None, help="the store (default: $PULLCORD_STORE or pullcord.db)")
+        if VERBS[name].is_for_servers:
+            add("--server", metavar="URL", default=None, help="a server instead of a store")
+            add("--token-file", metavar="FILE", help="the token for it (default: $PULLCORD_TOKEN)")
+            add("--insecure", action="store_true", help="allow http:// to another machine")
         add("--json", action="store_true", help="print JSON")
 
 
@@ -344,7 +403,8 @@ def _add_serving(parser: argparse.ArgumentParser, name: str) -> None:
     else:
         add("--model", default="", help="a real model instead of the scripted one")
         add("--no-open", dest="open", action="store_false", help="do not open a browser")
-    add("--port", type=int, default=8421, help="0: any that is free")
+    port = None if name == "serve" else 8421
+    add("--port", type=int, default=port, help="0: any that is free (default: 8421)")
 
 
 def _add_limits(parser: argparse.ArgumentParser) -> None:

@@ -1,7 +1,6 @@
 """serve, demo: the page and the HTTP API of a store, and agents driven beside them."""
 
 import asyncio
-import json
 import logging
 import os
 import resource
@@ -14,6 +13,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
+from pullcord.cli.as_json import to_json
 from pullcord.cli.drive import load_file
 from pullcord.cli.parser import store_path
 from pullcord.cli.secret_names import from_environment
@@ -99,7 +99,8 @@ def _listen(asked: Any) -> Any:
 
 def _say(asked: Any, url: str, agents: Mapping[str, Agent], path: str) -> None:
     if getattr(asked, "json", False):
-        return print(json.dumps({"url": url, "agents": list(agents), "store": path}), flush=True)
+        said = to_json({"url": url, "agents": list(agents), "store": path})
+        return print(said, end="", flush=True)
     known = ", ".join(agents) or "none: it looks and controls, and drives nothing"
     print(f"Pullcord serves {path}\n  agents  {known}\n  open    {url}", flush=True)
     print("The link works once. Ctrl-C stops the server and gives every run back.", flush=True)

@@ -1,21 +1,27 @@
 """The store as a command uses it: opened, read or commanded once, closed. No event loop."""
 
 import os
-import pwd
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from typing import Any, TypeVar
 
+import msgspec
+
+from pullcord.cli.cord import Glance
+from pullcord.cli.identity import whoami as whoami
+from pullcord.cli.naming import the_one
 from pullcord.cli.parser import store_path
 from pullcord.cli.secret_names import sealed
-from pullcord.core.commands import Command, check_command
+from pullcord.core.acks import Ack
+from pullcord.core.commands import Cancel, Command, Pause, check_command
 from pullcord.core.conditions import Used
-from pullcord.core.decide import Ack
-from pullcord.core.events import TextEnded
+from pullcord.core.events import Record, TextEnded
 from pullcord.core.fold import replay
 from pullcord.core.receipts import Receipt, receipt
 from pullcord.core.run import Run
+from pullcord.core.states import NEEDS_OWNER, RunState
 from pullcord.core.values import check_id
 from pullcord.errors import InvalidInput
 from pullcord.journal.clock import SystemClock
@@ -23,11 +29,11 @@ from pullcord.journal.leases import is_held
 from pullcord.journal.ledger import Ledger
 from pullcord.journal.limiting import used_of
 from pullcord.journal.process import is_gone
-from pullcord.journal.reading import existing, records_of
+from pullcord.journal.reading import ALL, existing, records_of
 from pullcord.journal.snapshots import load
 from pullcord.journal.sqlite import SqliteStore
 from pullcord.journal.steady import steady_now
-from pullcord.journal.store import Head, Transaction, View
+from pullcord.journal.store import Head, View
 
 T = TypeVar("T")
 
@@ -37,6 +43,7 @@ class Desk:
 
     def __init__(self, store: SqliteStore) -> None:
         self.store = store
+        self.where = store.name
         self.clock = SystemClock()
         self._ledger = Ledger(self.clock)
 
@@ -46,6 +53,8 @@ class Desk:
         check_command(command)
         ack = self.store.write(lambda tx: self._ledger.command(tx, run_id, command))
         self.store.poke()
+        if ack.holds and isinstance(command, Pause | Cancel) and ack.state in NEEDS_OWNER:
+            ack = msgspec.structs.replace(ack, state=self._brought_to_rest(run_id))
         return ack
 
     def read(self, look: Callable[[View], T]) -> T:
@@ -67,26 +76,33 @@ class Desk:
         return self.read(look)
 
     def find(self, said: str) -> str:
-        """The run that is meant: its whole id, or as much of it as makes it the only one."""
         check_id(said)
-        found = self.read(lambda view: view.beginning_with(said, limit=4))
-        if len(found) < 2 or said in found:
-            return found[0] if len(found) == 1 else said
-        raise InvalidInput(
-            f"{said} may be any of {', '.join(found[:3])}{' ...' if len(found) > 3 else ''}. "
-            "Nothing was changed. Write more of the id."
-        )
+        return the_one(said, self.read(lambda view: view.beginning_with(said, limit=4)))
 
-    def bring_to_rest(self, run_id: str) -> Head:
-        """See `Ledger.bring_to_rest`."""
+    def _brought_to_rest(self, run_id: str) -> RunState:
+        """A run whose process has died has nobody who would let a stop take hold."""
+        head, _ = self.run(run_id)
+        if not self.is_driven(head):
+            self.store.write(lambda tx: self._ledger.bring_to_rest(tx, run_id))
+            self.store.poke()
+        return self.run(run_id)[0].state
 
-        def work(tx: Transaction) -> Head:
-            self._ledger.bring_to_rest(tx, run_id)
-            return existing(tx, run_id)
+    def glance(self, run_id: str) -> Glance:
+        head = self.read(lambda view: existing(view, run_id))
+        return Glance(head.state, self.is_driven(head))
 
-        head = self.store.write(work)
-        self.store.poke()
-        return head
+    def questions(self, run_id: str) -> dict[str, str]:
+        _, run = self.run(run_id)
+        return {name: run.questions[name].call for name in run.open_questions()}
+
+    def records(self, run_id: str, after: int = 0, limit: int | None = None) -> list[Record]:
+        _, run = self.run(run_id)
+        hide = run.cancel is not None and run.cancel.quarantine
+        most = ALL if limit is None else limit
+        found = self.read(lambda view: records_of(view, run_id, after, most))
+        seen: Any = import_module("pullcord.core.withhold")
+        replace = msgspec.structs.replace
+        return [replace(one, event=seen.as_viewed(one.event, hide=hide)) for one in found]
 
     def receipt(self, run_id: str) -> Receipt:
         """What the run has left behind, with the text that was cut."""
@@ -98,8 +114,32 @@ class Desk:
         """Whether a living process holds it."""
         return is_held(head, self.clock.boot_time()) and not is_gone(head.holder.owner)
 
-    def wait(self, holds: Callable[[], T | None], timeout_s: float | None) -> T | None:
-        """Return what `holds` returns as soon as it is something. None: the time is over."""
+    def ids(self, states: Iterable[RunState], limit: int) -> list[str]:
+        found = self.read(
+            lambda view: view.heads(states=states, thread=None, before=None, limit=limit)
+        )
+        return [head.run_id for head in found]
+
+    def panel(self, run_id: str) -> Any:
+        return self._looking.panel(self, run_id)
+
+    def listed(self, states: Iterable[RunState], limit: int) -> list[Any]:
+        return self._looking.listed(self, states, limit)
+
+    def waiting(self, run_id: str | None) -> Any:
+        return self._looking.waiting(self, run_id)
+
+    def stream(self, run_id: str, after: Any) -> Iterator[Any]:
+        return self._looking.stream(self, run_id, after)
+
+    @property
+    def _looking(self) -> Any:
+        return import_module("pullcord.cli.store_looking")
+
+    def begin(self, verb: str, run_id: str | None, said: dict[str, Any]) -> str:
+        raise InvalidInput(f"{verb} needs a process to drive it. Nothing was started.")
+
+    def wait(self, run_id: str, holds: Callable[[], T | None], timeout_s: float | None) -> T | None:
         until = None if timeout_s is None else time.monotonic() + timeout_s
         listener = self.store.listen()
         try:
@@ -130,11 +170,4 @@ def desk(asked: Any) -> Generator[Desk]:
         store.close()
 
 
-def whoami(given: str | None) -> str:
-    """The name to sign with: given, from the environment, or the account's."""
-    if known := given or os.environ.get("PULLCORD_USER") or os.environ.get("USER"):
-        return known
-    try:
-        return pwd.getpwuid(os.getuid()).pw_name
-    except KeyError:  # an account without a name, as in many containers
-        return f"uid-{os.getuid()}"
+reach = desk

@@ -1,10 +1,11 @@
 """Somebody asks for a control: which events carry it out in the run as it is, or why not."""
 
 from math import inf
-from typing import Literal, TypeAlias, TypedDict, assert_never, cast, get_args
+from typing import TypedDict, assert_never, cast, get_args
 
 import msgspec
 
+from pullcord.core.acks import Reason, Verdict
 from pullcord.core.commands import (
     Answer,
     Approve,
@@ -43,34 +44,6 @@ from pullcord.core.run import Question, Run, Stop
 from pullcord.core.states import TABLE, RunState
 from pullcord.core.undo import to_undo, would_undo
 from pullcord.core.values import NULL, Json, dump, load
-
-Verdict: TypeAlias = Literal["applied", "already", "too_late", "rejected"]
-Reason: TypeAlias = Literal[
-    "", "ended", "cancelling", "stale", "not_paused", "unknown_question", "unknown_choice",
-    "unknown_item", "unknown_step", "key_reused", "not_an_approval", "other_call", "expired",
-    "nothing_to_undo", "stopping", "unknown_limit",
-]  # fmt: skip
-
-
-class Ack(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The answer to a control, given only when it is durable, and the same for everyone.
-
-    `applied`: record `seq` is the control; it is ordered with everything else in the run.
-    `already`: it held before; record `seq` made it so.
-    `too_late`: record `seq` won; `message` says what happened instead.
-    `rejected`: not possible for `reason`; nothing changed; `message` says what to do.
-    """
-
-    verdict: Verdict
-    seq: int
-    state: RunState
-    reason: Reason = ""
-    message: str = ""
-
-    @property
-    def holds(self) -> bool:
-        """What was asked for is true now."""
-        return self.verdict in ("applied", "already")
 
 
 class Decision(msgspec.Struct, frozen=True):

@@ -12,9 +12,9 @@ from typing import Final, cast
 
 import msgspec
 
+from pullcord.core.acks import Ack
 from pullcord.core.commands import Command, check_command
 from pullcord.core.conditions import Used
-from pullcord.core.decide import Ack
 from pullcord.core.events import (
     AttentionRaised,
     ChildBorn,
@@ -320,6 +320,10 @@ class Journal:
     async def seen(self, *run_ids: str) -> list[Seen]:
         """Return these runs as they are, with what is true of each beside its records."""
         return await self._hands.read(lambda v: [self._see(v, existing(v, r)) for r in run_ids])
+
+    async def beginning_with(self, prefix: str, *, limit: int) -> list[str]:
+        """Return the ids of runs that begin like this, in order."""
+        return await self._hands.read(lambda view: view.beginning_with(prefix, limit=limit))
 
     async def listed(
         self,

@@ -4,8 +4,8 @@ from hashlib import sha256
 
 import msgspec
 
+from pullcord.core.acks import Ack
 from pullcord.core.commands import Command
-from pullcord.core.decide import Ack
 from pullcord.journal.store import Head
 
 

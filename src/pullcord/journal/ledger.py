@@ -12,8 +12,9 @@ from typing import Final, TypeAlias
 
 import msgspec
 
+from pullcord.core.acks import Ack
 from pullcord.core.commands import Cancel, Command, Pause, Raise, Resume
-from pullcord.core.decide import Ack, decide, nothing_to_stop_or_undo
+from pullcord.core.decide import decide, nothing_to_stop_or_undo
 from pullcord.core.events import (
     TAGS,
     Answered,

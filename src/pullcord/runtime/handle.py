@@ -6,6 +6,7 @@ from typing import Any, Protocol, TypedDict, Unpack
 
 import msgspec
 
+from pullcord.core.acks import Ack
 from pullcord.core.commands import (
     Answer,
     Approve,
@@ -22,7 +23,6 @@ from pullcord.core.commands import (
     Undo,
 )
 from pullcord.core.conditions import Used
-from pullcord.core.decide import Ack
 from pullcord.core.events import TAGS, CancelRequested, Record, TextEnded
 from pullcord.core.fold import evolve
 from pullcord.core.limits import Then

@@ -259,8 +259,9 @@ class Runtime:
         aside: str | None = None,
         limits: Given = None,
         on_exhausted: Then | None = None,
+        made: str | None = None,
     ) -> RunHandle:
-        """See `RunHandle.fork` and `RunHandle.ask_aside`."""
+        """See `RunHandle.fork` and `RunHandle.ask_aside`. `made`: the id of the new run."""
         source = await self.journal.load(run_id)
         [first] = await self.journal.read(run_id, limit=1)
         assert isinstance(first.event, Created)
@@ -277,10 +278,9 @@ class Runtime:
             )
         is_aside = aside is not None  # a question of its own: a run out of budget can be asked too
         own = await self._limits_like(source, limits, on_exhausted, anew=is_aside)
-        made = new_run_id()
         born = Created(
             agent=first.event.agent,
-            thread=made,
+            thread=(made := made or new_run_id()),
             input=first.event.input if aside is None else dump(aside),
             code_version=first.event.code_version,
             target=first.event.target,

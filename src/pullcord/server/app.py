@@ -12,7 +12,7 @@ from starlette.responses import Response
 from starlette.routing import Route as StarletteRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from pullcord.core.decide import Ack
+from pullcord.core.acks import Ack
 from pullcord.errors import PullcordError
 from pullcord.runtime.site import Habits
 from pullcord.server.bodies import body_as

@@ -6,7 +6,7 @@ from typing import Any, Final
 import msgspec
 from starlette.requests import Request
 
-from pullcord.core.decide import Ack
+from pullcord.core.acks import Ack
 from pullcord.runtime.handle import RunHandle
 from pullcord.server.desk import Desk
 from pullcord.server.wall import grant_of

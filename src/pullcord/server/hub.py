@@ -62,12 +62,14 @@ def framed(item: Item, *, hide: bool) -> Frame | None:
 
 
 def record_json(record: Record, *, hide: bool) -> bytes:
-    shown = {
+    shown: dict[str, object] = {
         "seq": record.seq,
         "at_ms": record.at_ms,
         "epoch": record.epoch,
         "event": msgspec.Raw(encode_event(as_viewed(record.event, hide=hide))),
     }
+    if record.drift_ms:
+        shown["drift_ms"] = record.drift_ms
     return _encode(shown)
 
 

@@ -24,6 +24,7 @@ from pullcord.server.wire import (
     AgentLine,
     Agents,
     CardShown,
+    Found,
     Grants,
     InboxShown,
     ItemShown,
@@ -53,6 +54,15 @@ def _about(agent: Any) -> str:
     is_function = inspect.isfunction(agent) or inspect.ismethod(agent)
     said = inspect.getdoc(agent) if is_function else getattr(agent, "description", "")
     return said.splitlines()[0] if isinstance(said, str) and said else ""
+
+
+async def find(desk: Desk, request: Request, _: None) -> Found:
+    """By as much of its id as somebody has typed."""
+    begins = check_id(request.query_params.get("begins", ""))
+    limit = _number(request.query_params.get("limit"), "limit", default=4, most=desk.bounds.page)
+    if (only := grant_of(request).run) is not None:
+        return Found([only] if only.startswith(begins) else [])
+    return Found(await desk.runs.journal.beginning_with(begins, limit=limit))
 
 
 async def runs(desk: Desk, request: Request, _: None) -> Runs:
@@ -127,7 +137,10 @@ async def receipt(desk: Desk, request: Request, _: None) -> Receipt:
 
 
 async def inbox(desk: Desk, request: Request, _: None) -> InboxShown:
-    found = await desk.runs.journal.waiting_for_people(grant_of(request).run)
+    only = _id(request.query_params.get("run"), "run") or grant_of(request).run
+    if only is not None and not grant_of(request).allows("view", only):
+        raise Refused(403, "right", f"You may not look at run {only}.")
+    found = await desk.runs.journal.waiting_for_people(only)
     now = await desk.runs.journal.now_ms()
     cards: list[CardShown] = []
     for card in found.cards:

@@ -5,7 +5,7 @@ from typing import Any, Final
 import msgspec
 from starlette.responses import Response
 
-from pullcord.core.decide import Ack
+from pullcord.core.acks import Ack
 from pullcord.errors import (
     AgentUnknown,
     Conflict,

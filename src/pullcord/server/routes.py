@@ -5,7 +5,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from starlette.requests import Request
 
-from pullcord.core.decide import Ack
+from pullcord.core.acks import Ack
 from pullcord.core.receipts import Receipt
 from pullcord.server.controls import handlers
 from pullcord.server.desk import Desk
@@ -13,6 +13,7 @@ from pullcord.server.looking import (
     agents,
     all_events,
     events,
+    find,
     grants,
     inbox,
     me,
@@ -32,6 +33,7 @@ from pullcord.server.wire import (
     ContinueSaid,
     DenySaid,
     ForkSaid,
+    Found,
     Given,
     Grants,
     GrantSaid,
@@ -131,6 +133,19 @@ ROUTES: Final = (
         201,
         starts=True,
     ),
+    Route(
+        "GET",
+        "/find",
+        "view",
+        "The runs whose ids begin like this.",
+        find,
+        gives=Found,
+        narrows=True,
+        query=(
+            Query("begins", "the beginning of an id"),
+            Query("limit", "how many", "integer"),
+        ),
+    ),
     Route("GET", "/runs/{run}", "view", "A run as it is now.", run, gives=RunShown),
     Route(
         "GET",
@@ -179,6 +194,7 @@ ROUTES: Final = (
         inbox,
         gives=InboxShown,
         narrows=True,
+        query=(Query("run", "only of this run"),),
     ),
     _control("pause", "control", "I am coming back: nothing new starts.", PauseSaid),
     _control("resume", "control", "Go on from where it stopped.", ResumeSaid),

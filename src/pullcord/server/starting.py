@@ -38,6 +38,7 @@ async def start(desk: Desk, request: Request, said: StartSaid) -> Started:
     made = await desk.runs.start(
         said.agent,
         said.input,
+        run_id=said.run_id,
         thread=said.thread,
         if_busy=said.if_busy,
         model=said.model,
@@ -63,6 +64,7 @@ async def fork(desk: Desk, request: Request, said: ForkSaid) -> Started:
         by=signed(request)["by"],
         at=said.at,
         instruction=said.instruction,
+        made=said.run_id,
         limits=_limits(said.limits),
         on_exhausted=said.on_exhausted,
     )
@@ -75,6 +77,7 @@ async def go_on(desk: Desk, request: Request, said: ContinueSaid) -> Started:
     made = await desk.runs.start(
         born.agent,
         given,
+        run_id=said.run_id,
         thread=born.thread,
         model=born.model,
         by=signed(request)["by"],
@@ -85,7 +88,9 @@ async def go_on(desk: Desk, request: Request, said: ContinueSaid) -> Started:
 async def aside(desk: Desk, request: Request, said: AsideSaid) -> Started:
     run_id = request.path_params["run"]
     await _birth(desk, run_id)
-    made = await desk.runs.fork(run_id, by=signed(request)["by"], aside=said.question)
+    made = await desk.runs.fork(
+        run_id, by=signed(request)["by"], aside=said.question, made=said.run_id
+    )
     return Started(made.id)
 
 

@@ -92,8 +92,12 @@ class Nothing(_Sent, frozen=True, kw_only=True):
 
 
 class StartSaid(_Sent, frozen=True, kw_only=True):
+    """`run_id`, here and below: the id of the new run, made up by whoever asks. Who got no answer
+    can look whether there is such a run, and need not start another."""
+
     agent: Text
     input: Any = None
+    run_id: Id | None = None
     thread: Id | None = None
     if_busy: Literal["refuse", "queue", "redirect"] = "refuse"
     model: str = ""
@@ -104,16 +108,19 @@ class StartSaid(_Sent, frozen=True, kw_only=True):
 class ForkSaid(_Sent, frozen=True, kw_only=True):
     at: Annotated[int, msgspec.Meta(ge=1, le=2**53)] | None = None
     instruction: Text | None = None
+    run_id: Id | None = None
     limits: Caps = {}
     on_exhausted: Then | None = None
 
 
 class ContinueSaid(_Sent, frozen=True, kw_only=True):
     input: Any = None
+    run_id: Id | None = None
 
 
 class AsideSaid(_Sent, frozen=True, kw_only=True):
     question: Text
+    run_id: Id | None = None
 
 
 class SessionSaid(_Sent, frozen=True, kw_only=True):
@@ -152,6 +159,12 @@ class Runs(msgspec.Struct, frozen=True):
     runs: list[Panel]
 
 
+class Found(msgspec.Struct, frozen=True):
+    """The ids of runs that begin alike."""
+
+    runs: list[str]
+
+
 class RunShown(msgspec.Struct, frozen=True):
     panel: Panel
     input: Any
@@ -166,6 +179,7 @@ class RecordShown(msgspec.Struct, frozen=True):
     at_ms: int
     epoch: int
     event: dict[str, Any]
+    drift_ms: int = 0  # how far the wall clock was ahead of the clock that never jumps
 
 
 class Records(msgspec.Struct, frozen=True):

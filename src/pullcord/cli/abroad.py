@@ -1,0 +1,183 @@
+"""run, fork, continue, aside, undo on a server: it drives, and we follow. Ctrl-C only stops the
+following."""
+
+import json
+import sys
+from contextlib import redirect_stdout
+from typing import Any, Final
+
+from pullcord.cli.as_json import printable, to_json
+from pullcord.cli.control import print_ack
+from pullcord.cli.cord import Cord, reach
+from pullcord.cli.given import text_of, value_of
+from pullcord.cli.identity import whoami
+from pullcord.cli.telling import Telling
+from pullcord.cli.words import plain, receipt_lines, state, why
+from pullcord.core.commands import Undo
+from pullcord.core.events import (
+    Completed,
+    Created,
+    Paused,
+    PauseRequested,
+    QuestionAsked,
+    Record,
+    TextEnded,
+)
+from pullcord.core.fold import replay
+from pullcord.core.limits import caps_in, parsed
+from pullcord.core.states import RunState
+from pullcord.core.undo import to_undo
+from pullcord.core.values import load
+from pullcord.errors import InvalidInput
+from pullcord.journal.reading import START
+from pullcord.journal.store import LiveText
+
+FAILED: Final = 1
+REFUSED: Final = 3
+INTERRUPTED: Final = 130
+
+
+def carry_out(asked: Any) -> int:
+    with reach(asked) as cord:
+        if asked.verb == "undo":
+            return _undo(asked, cord)
+        if asked.verb == "run":
+            run_id = cord.begin("run", None, _start(asked))
+        else:
+            asked.run = cord.find(asked.run)
+            run_id = cord.begin(asked.verb, asked.run, _next(asked))
+            print(f"Started {run_id} from {asked.run}.", file=sys.stderr)
+            if asked.detach:
+                print(to_json({"run": run_id}).rstrip() if asked.json else run_id)
+                return 0
+        status = _follow(asked, cord, run_id)
+        is_aside = asked.verb == "aside" and not asked.json
+        if is_aside and cord.glance(asked.run).state is RunState.PAUSED:
+            again = f"Go on with it: pullcord resume {asked.run}"
+            print(f"{asked.run} is paused as before. {again}")
+        return status
+
+
+def _start(asked: Any) -> dict[str, Any]:
+    if ".py:" in asked.target:
+        raise InvalidInput(
+            f"{asked.target} is a file, and a server starts only the agents that it was given. "
+            "Nothing was started. Name one of them: pullcord run NAME; or drive the file here, on "
+            "a store: --store"
+        )
+    return {
+        "agent": asked.target,
+        "input": value_of(asked.input),
+        "run_id": asked.run_id,
+        "thread": asked.thread,
+        "model": asked.model,
+        "limits": parsed(asked.limit),
+        "on_exhausted": asked.on_exhausted,
+    }
+
+
+def _next(asked: Any) -> dict[str, Any]:
+    match asked.verb:
+        case "fork":
+            instruction = asked.instruction
+            return {
+                "at": asked.at,
+                "instruction": text_of(instruction) if instruction is not None else None,
+                "limits": parsed(asked.limit),
+                "on_exhausted": asked.on_exhausted,
+            }
+        case "aside":
+            return {"question": text_of(asked.question)}
+        case _:
+            return {"input": None if asked.input is None else value_of(asked.input)}
+
+
+def _undo(asked: Any, cord: Cord) -> int:
+    asked.run = cord.find(asked.run)
+    who: Any = {"by": whoami(asked.by), "reason": asked.reason, "key": asked.key}
+    ack = cord.command(asked.run, Undo(**who, step=asked.step, back_to=asked.back_to))
+    if not ack.holds:
+        if asked.json:
+            print_ack(asked, ack)
+        else:
+            print(printable(ack.message), file=sys.stderr)
+        return REFUSED
+    [born] = cord.records(asked.run, 0, 1)
+    if asked.detach:
+        if asked.json:
+            print_ack(asked, ack)
+        elif isinstance(born.event, Created):
+            print(f"Recorded. A process that knows {born.event.agent} undoes it.")
+        return 0
+
+    def undone() -> bool | None:
+        return None if to_undo(replay(asked.run, cord.records(asked.run))) else True
+
+    cord.wait(asked.run, undone, None)
+    made = cord.receipt(asked.run)
+    print(to_json(made).rstrip() if asked.json else "\n".join(receipt_lines(made)))
+    return FAILED if made.could_not_undo else 0
+
+
+def _follow(asked: Any, cord: Cord, run_id: str) -> int:
+    telling = Telling(run_id, as_json=asked.json)
+    if not asked.json:
+        print(f"{run_id} started. To stop it: pullcord cancel {run_id}", file=sys.stderr)
+    try:
+        for place, item in cord.stream(run_id, START):
+            is_text = isinstance(item, LiveText) or isinstance(item.event, TextEnded)
+            if asked.json or is_text:
+                telling.tell(place, item)
+            else:
+                telling.end_line()
+                with redirect_stdout(sys.stderr):
+                    telling.tell(place, item)
+            _point_out(asked, run_id, item)
+    except KeyboardInterrupt:
+        telling.end_line()
+        print(
+            f"It goes on without you. Follow it again: pullcord watch {run_id}; to stop it: "
+            f"pullcord cancel {run_id}",
+            file=sys.stderr,
+        )
+        return INTERRUPTED
+    sys.stdout.flush()
+    return _ended(asked, cord, run_id, telling.last_words)
+
+
+def _point_out(asked: Any, run_id: str, item: Record | LiveText) -> None:
+    """What a person can do about what has just happened."""
+    if asked.json or not isinstance(item, Record):
+        return
+    match item.event:
+        case QuestionAsked(kind="approval", question=question):
+            print(f"      pullcord approve {run_id} {question}", file=sys.stderr)
+        case QuestionAsked(kind="question" | "doubt", question=question):
+            print(f"      pullcord answer {run_id} {question} VALUE", file=sys.stderr)
+        case PauseRequested(limits=limits) if limits:
+            for cap in caps_in(limits):
+                print(f"      pullcord raise {run_id} {cap}=...", file=sys.stderr)
+        case Paused():
+            print(f"      pullcord resume {run_id}", file=sys.stderr)
+        case _:
+            pass
+
+
+def _ended(asked: Any, cord: Cord, run_id: str, said: str) -> int:
+    """Say how it ended. A result that was the last thing said is not said once more."""
+    records = cord.records(run_id)
+    ended = replay(run_id, records)
+    for child, known in ended.children.items():
+        if known.detached and not asked.json:
+            print(f"{child} is on its own. Follow it: pullcord watch {child}", file=sys.stderr)
+    if ended.state is RunState.STOPPED and not asked.json:
+        print(f"{state(ended.state)}{why(ended)}", file=sys.stderr)
+    end = records[ended.state_seq - 1].event
+    if isinstance(end, Completed):
+        result = load(end.result)
+        if not asked.json and result is not None and result != said:
+            print(plain(result) if isinstance(result, str) else json.dumps(result))
+        return 0
+    if not asked.json and ended.state is not RunState.STOPPED:
+        print(state(ended.state), file=sys.stderr)
+    return REFUSED if ended.state is RunState.CANCELLED else FAILED

@@ -1,0 +1,299 @@
+"""A server as a command uses it: the same runs, words and errors as those of a store."""
+
+import secrets
+import time
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from typing import Any, Final, NoReturn, TypeVar
+
+import msgspec
+
+from pullcord import errors
+from pullcord.cli.address import address, token
+from pullcord.cli.client import Answer, Client, Event
+from pullcord.cli.cord import Glance
+from pullcord.cli.naming import the_one
+from pullcord.cli.secret_names import sealed
+from pullcord.core.acks import Ack
+from pullcord.core.commands import Approve, Command, check_command
+from pullcord.core.states import RunState
+from pullcord.core.values import check_id
+from pullcord.errors import InvalidInput, PullcordError, ServerLost, ServerRefused
+
+T = TypeVar("T")
+_PAGE: Final = 100  # runs in one answer
+_RECORDS: Final = 500
+_NOT_SENT: Final = ("by", "source", "via", "edited")  # the server knows, or works out
+_UNKNOWN_CALL: Final = "-"  # of a question that is not open: the server says what became of it
+
+
+class Me(msgspec.Struct):
+    by: str
+    right: str
+    run: str | None
+
+
+class _Found(msgspec.Struct):
+    runs: list[str]
+
+
+class _Brief(msgspec.Struct):
+    state: RunState
+    driven: bool
+
+
+class _BriefShown(msgspec.Struct):
+    panel: _Brief
+
+
+class _Started(msgspec.Struct):
+    run: str
+
+
+class _Ids(msgspec.Struct):
+    runs: list[_Started]
+
+
+class _Question(msgspec.Struct):
+    question: str
+    call: str = ""
+
+
+class _Questions(msgspec.Struct):
+    cards: list[_Question]
+    questions: list[_Question]
+
+
+class _Problem(msgspec.Struct):
+    status: int
+    detail: str
+    code: str
+    ack: Ack | None = None
+
+
+class Remote:
+    """One server, for one command."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self.where = client.where.url
+
+    def find(self, said: str) -> str:
+        check_id(said)
+        found = self._get(f"/find?begins={said}&limit=4", _Found).runs
+        return the_one(said, [check_id(one) for one in found])
+
+    def command(self, run_id: str, command: Command) -> Ack:
+        """A lost connection is tried again with the same key: it is decided once."""
+        check_id(run_id)
+        command = check_command(sealed(command))
+        fields = msgspec.structs.asdict(command)
+        body = {k: v for k, v in fields.items() if k not in _NOT_SENT and v is not None}
+        body.setdefault("key", secrets.token_hex(8))
+        if isinstance(command, Approve):
+            body["call"] = command.call or _UNKNOWN_CALL
+            if not command.edited:
+                del body["args"]
+        answer = self._post(f"/runs/{run_id}/{command.verb}", body, again=True)
+        if isinstance(answer, Ack):
+            return answer
+        return self._read(answer, Ack)
+
+    def glance(self, run_id: str) -> Glance:
+        brief = self._get(f"/runs/{check_id(run_id)}", _BriefShown).panel
+        return Glance(brief.state, brief.driven)
+
+    def questions(self, run_id: str) -> dict[str, str]:
+        found = self._get(f"/inbox?run={check_id(run_id)}", _Questions)
+        return {one.question: one.call for one in (*found.cards, *found.questions)}
+
+    def me(self) -> Me:
+        """Who we are there, and what we may do."""
+        return self._get("/me", Me)
+
+    def ids(self, states: Iterable[RunState], limit: int) -> list[str]:
+        wanted = "".join(f"&state={state}" for state in states)
+        found = self._get(f"/runs?limit={min(limit, _PAGE)}{wanted}", _Ids)
+        return [one.run for one in found.runs]
+
+    def panel(self, run_id: str) -> Any:
+        shapes: Any = import_module("pullcord.cli.remote_shapes")
+        return self._get(f"/runs/{check_id(run_id)}", shapes.RunShown).panel
+
+    def listed(self, states: Iterable[RunState], limit: int) -> list[Any]:
+        shapes: Any = import_module("pullcord.cli.remote_shapes")
+        wanted = "".join(f"&state={state}" for state in states)
+        found: list[Any] = []
+        while len(found) < limit:
+            size = min(limit - len(found), _PAGE)
+            before = f"&before={found[-1].run}" if found else ""
+            page = self._get(f"/runs?limit={size}{wanted}{before}", shapes.Runs).runs
+            found += page
+            if len(page) < size:
+                break
+        return found
+
+    def records(self, run_id: str, after: int = 0, limit: int | None = None) -> list[Any]:
+        shapes: Any = import_module("pullcord.cli.remote_shapes")
+        found: list[Any] = []
+        while limit is None or len(found) < limit:
+            size = _RECORDS if limit is None else min(limit - len(found), _RECORDS)
+            at = found[-1].seq if found else after
+            path = f"/runs/{check_id(run_id)}/records?after={at}&limit={size}"
+            page = [shapes.record(run_id, one) for one in self._get(path, shapes.Records).records]
+            found += page
+            if len(page) < size:
+                break
+        return found
+
+    def receipt(self, run_id: str) -> Any:
+        shapes: Any = import_module("pullcord.cli.remote_shapes")
+        return self._get(f"/runs/{check_id(run_id)}/receipt", shapes.Receipt)
+
+    def waiting(self, run_id: str | None) -> Any:
+        shapes: Any = import_module("pullcord.cli.remote_shapes")
+        return self._get(f"/inbox?run={run_id}" if run_id else "/inbox", shapes.Inbox).waiting()
+
+    def begin(self, verb: str, run_id: str | None, said: dict[str, Any]) -> str:
+        """Whoever got no answer looks whether the run is there: it is not started twice."""
+        path = f"/runs/{run_id}/{verb}" if run_id else "/runs"
+        made = said.get("run_id") or secrets.token_hex(4)
+        body = {k: v for k, v in said.items() if v is not None} | {"run_id": made}
+        try:
+            answer = self._post(path, body, again=False)
+        except ServerLost:
+            try:
+                self.glance(made)
+            except errors.RunNotFound:
+                answer = self._post(path, body, again=False)
+            else:
+                return made
+        assert isinstance(answer, Answer)
+        return check_id(self._read(answer, _Started).run)
+
+    # --- as it happens ---
+
+    def stream(self, run_id: str, after: Any) -> Iterator[Any]:
+        shapes: Any = import_module("pullcord.cli.remote_shapes")
+        if self._is_over(run_id, after):
+            return
+        for event in self._told(f"/runs/{check_id(run_id)}/events", str(after)):
+            if event.kind not in ("record", "text"):
+                continue
+            item = shapes.item(run_id, event)
+            yield item
+            if shapes.is_the_end(item[1]):
+                return
+
+    def _is_over(self, run_id: str, after: Any) -> bool:
+        """The run has ended before that place."""
+        seen = self.panel(run_id)
+        if not seen.ended or after.seq > seen.seq:
+            return False
+        shapes: Any = import_module("pullcord.cli.remote_shapes")
+        return not any(shapes.is_the_end(one) for one in self.records(run_id, after.seq))
+
+    def wait(self, run_id: str, holds: Callable[[], T | None], timeout_s: float | None) -> T | None:
+        until = None if timeout_s is None else time.monotonic() + timeout_s
+        if (found := holds()) is not None:
+            return found
+        path = f"/runs/{check_id(run_id)}/events"
+        for event in self._told(path, "now", only="panel", until=until):
+            if event.kind == "panel" and (found := holds()) is not None:
+                return found
+        return holds()
+
+    def _told(
+        self, path: str, place: str, *, only: str = "", until: float | None = None
+    ) -> Iterator[Event]:
+        """What the server tells after that place, over as many connections as it takes."""
+        lost = 0
+        while True:
+            line = Client(self._client.where, self._client.credential)
+            try:
+                for event in line.events(f"{path}?only={only}&after={place}", until):
+                    if isinstance(event, Answer):
+                        self._read(event, msgspec.Raw)
+                        self._strange(event)
+                    lost, place = 0, event.id or place
+                    yield event
+                    if event.kind == "bye" and b"revoked" in event.data:
+                        raise ServerRefused(
+                            f"{self.where} does not let you watch any longer: your right was taken "
+                            "back. The run goes on as it is."
+                        )
+            except ServerLost:
+                lost += 1
+                if lost > 5:
+                    raise
+            finally:
+                line.close()
+            if until is not None and time.monotonic() >= until:
+                return
+            time.sleep(0.1 if lost < 2 else 0.5 * lost)
+
+    # --- question and answer ---
+
+    def _get(self, path: str, kind: type[T]) -> T:
+        return self._read(self._client.ask("GET", path, again=True), kind)
+
+    def _post(self, path: str, body: dict[str, Any], *, again: bool) -> Answer | Ack:
+        answer = self._client.ask("POST", path, msgspec.json.encode(body), again=again)
+        if answer.status == 409 and (known := self._problem(answer)) and known.ack:
+            return known.ack
+        return answer
+
+    def _read(self, answer: Answer, kind: type[T]) -> T:
+        if answer.status >= 300:
+            known = self._problem(answer)
+            raise _as_here(known) if known else self._strange(answer)
+        try:
+            return msgspec.json.decode(answer.body, type=kind)
+        except (msgspec.DecodeError, UnicodeError):
+            self._strange(answer)
+
+    def _problem(self, answer: Answer) -> _Problem | None:
+        if answer.kind != "application/problem+json":
+            return None
+        try:
+            return msgspec.json.decode(answer.body, type=_Problem)
+        except (msgspec.DecodeError, UnicodeError):
+            return None
+
+    def _strange(self, answer: Answer) -> NoReturn:
+        kind = answer.kind[:60] or "nothing that says what it is"
+        raise ServerRefused(
+            f"{self.where} answered with {answer.status} and {kind!r}, which is not how a Pullcord "
+            "server of this version answers. Nothing is known to have been done. Check --server, "
+            "and what stands between."
+        )
+
+
+def _as_here(problem: _Problem) -> PullcordError:
+    """The error that the same thing would have been here, in the server's words."""
+    name = "".join(word.capitalize() for word in problem.code.split("_"))
+    kind = getattr(errors, name, None)
+    if isinstance(kind, type) and issubclass(kind, PullcordError):
+        return kind.__new__(kind, problem.detail)  # its words are made already
+    if problem.status in (400, 413, 422):
+        return InvalidInput(problem.detail)
+    return ServerRefused(problem.detail)
+
+
+@contextmanager
+def reach(asked: Any) -> Generator[Remote]:
+    """Raises:
+    InvalidInput: the address or the token cannot be one; nothing was sent.
+    """
+    if getattr(asked, "signed", None):
+        raise InvalidInput(
+            "A server signs with the name that the token was given to, not with --by. Nothing was "
+            "sent."
+        )
+    where = address(asked.server, insecure=asked.insecure)
+    client = Client(where, token(asked.token_file))
+    try:
+        yield Remote(client)
+    finally:
+        client.close()

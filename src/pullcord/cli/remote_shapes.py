@@ -1,0 +1,98 @@
+"""What a server answers, as the values that a store has. Loaded only by verbs that look."""
+
+from typing import Any
+
+import msgspec
+
+from pullcord.cli.client import Event
+from pullcord.cli.shapes import Attention, Card, Waiting
+from pullcord.core.events import TAGS, Record, decode_event
+from pullcord.core.panel import Panel
+from pullcord.core.receipts import Receipt as Receipt
+from pullcord.core.states import TERMINAL
+from pullcord.errors import ServerRefused
+from pullcord.journal.reading import Cursor, Item
+from pullcord.journal.store import LiveText
+
+
+class RunShown(msgspec.Struct):
+    panel: Panel
+
+
+class Runs(msgspec.Struct):
+    runs: list[Panel]
+
+
+class _Record(msgspec.Struct):
+    seq: int
+    at_ms: int
+    epoch: int
+    event: msgspec.Raw
+    drift_ms: int = 0
+
+
+class _Text(msgspec.Struct):
+    part: str
+    offset: int
+    text: str
+
+
+class Records(msgspec.Struct):
+    records: list[_Record]
+
+
+class _Card(msgspec.Struct):
+    run: str
+    agent: str
+    question: str
+    tool: str
+    args: Any
+    effect: str
+    can_be_undone: bool
+    text: str
+    call: str
+    expires_in_ms: int
+
+
+class _Item(msgspec.Struct):
+    run: str
+    state: Any
+    item: str
+    text: str
+
+
+class Inbox(msgspec.Struct):
+    cards: list[_Card]
+    attention: list[_Item]
+
+    def waiting(self) -> Waiting:
+        return Waiting(
+            [Card(**msgspec.structs.asdict(card)) for card in self.cards],
+            [msgspec.convert(msgspec.structs.asdict(one), Attention) for one in self.attention],
+        )
+
+
+def record(run_id: str, said: _Record) -> Record:
+    event = decode_event(bytes(said.event), run_id=run_id, seq=said.seq)
+    return Record(run_id, said.seq, said.at_ms, said.epoch, event, said.drift_ms)
+
+
+def is_the_end(told: Record | LiveText) -> bool:
+    return isinstance(told, Record) and TAGS[type(told.event)] in TERMINAL
+
+
+def item(run_id: str, event: Event) -> Item:
+    """An event of a stream, and its place.
+
+    Raises:
+        ServerRefused: it cannot be read.
+    """
+    seq, _, pos = event.id.partition(".")
+    try:
+        place = Cursor(int(seq), int(pos or 0))
+        if event.kind == "record":
+            return place, record(run_id, msgspec.json.decode(event.data, type=_Record))
+        said = msgspec.json.decode(event.data, type=_Text)
+    except (msgspec.DecodeError, ValueError) as error:
+        raise ServerRefused(f"The server tells something that cannot be read: {error}.") from None
+    return place, LiveText(place.pos, said.part, said.offset, said.text, place.seq)

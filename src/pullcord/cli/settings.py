@@ -1,0 +1,204 @@
+"""Where a value comes from: a flag, the environment, the nearest pullcord.toml, the one at home.
+
+Flags beat the environment, the environment beats files, the nearest file beats the one at home.
+Whether a store or a server is meant is decided by the first of these that names either.
+"""
+
+import os
+from importlib import import_module
+from typing import Any, Final, NamedTuple, cast
+
+from pullcord.errors import InvalidInput
+
+FILE: Final = "pullcord.toml"
+_KEYS: Final = {
+    "store": str,
+    "server": str,
+    "limits": dict,
+    "on_exhausted": str,
+    "by": str,
+    "port": int,
+}
+_SECRET: Final = ("token", "secret", "password", "key", "credential")
+_ENDINGS: Final = ("stop", "wrap_up", "pause_and_ask")
+_DEFAULTS: Final = {"store": "pullcord.db", "port": 8421}
+
+
+class Value(NamedTuple):
+    """A setting, and who has said so."""
+
+    value: Any
+    origin: str
+    is_of_the_folder: bool = False  # it came with files that somebody else may have written
+
+
+Settings = dict[str, Value]
+
+
+def home_file() -> str:
+    return os.path.join(os.path.expanduser("~"), ".config", "pullcord", FILE)
+
+
+def nearest_file() -> str | None:
+    """The nearest pullcord.toml, from the current folder upward."""
+    try:
+        folder = os.getcwd()
+    except FileNotFoundError:  # somebody has removed it
+        return None
+    while True:
+        if os.path.isfile(path := os.path.join(folder, FILE)):
+            return path
+        above = os.path.dirname(folder)
+        if above == folder:
+            return None
+        folder = above
+
+
+def settings(asked: Any) -> Settings:
+    """Everything that can be set, as it counts for this command.
+
+    Raises:
+        InvalidInput: a file cannot be read, or says something that cannot be meant.
+    """
+    home, near = home_file(), nearest_file()
+    levels = [_flags(asked), _environment()]
+    if near and os.path.realpath(near) != os.path.realpath(home):
+        levels.append(_file(near, is_of_the_folder=True))
+    if os.path.isfile(home):
+        levels.append(_file(home, is_of_the_folder=False))
+    found: Settings = {}
+    for level in levels:
+        if not hasattr(asked, "server"):  # it needs the store itself
+            level.pop("server", None)
+        if "server" in found or "store" in found:
+            level = {k: v for k, v in level.items() if k not in ("server", "store")}
+        if "server" in level and "store" in level:
+            del level["store"]
+        if "limits" in level and "limits" in found:
+            nearer, farther = found["limits"], level["limits"]
+            both = f"{nearer.origin}, {farther.origin}"
+            found["limits"] = Value(farther.value | nearer.value, both)
+        found = level | found
+    if "server" not in found:
+        found.setdefault("store", Value(_DEFAULTS["store"], "the default"))
+    found.setdefault("port", Value(_DEFAULTS["port"], "the default"))
+    return found
+
+
+def settle(asked: Any) -> None:
+    """Put into `asked` what it leaves open.
+
+    Raises:
+        InvalidInput: see `settings`.
+    """
+    found = settings(asked)
+    server = found.get("server")
+    asked.server = server.value if server else None
+    if server and server.is_of_the_folder:
+        _check_folder_server(server)
+    if hasattr(asked, "store"):
+        asked.store = found["store"].value if "store" in found else None
+    if hasattr(asked, "by"):
+        asked.signed = asked.by  # what was said on the command line itself
+        asked.by = found["by"].value if "by" in found else None
+    if hasattr(asked, "port") and asked.verb == "serve":
+        asked.port = found["port"].value
+    if asked.verb == "run":
+        named = {word.partition("=")[0].replace("-", "_") for word in asked.limit}
+        caps: dict[str, float] = found["limits"].value if "limits" in found else {}
+        asked.limit[:0] = [f"{name}={caps[name]}" for name in caps if name not in named]
+        asked.on_exhausted = found["on_exhausted"].value if "on_exhausted" in found else None
+
+
+def _flags(asked: Any) -> Settings:
+    if getattr(asked, "store", None) and getattr(asked, "server", None):
+        raise InvalidInput(
+            "--store and --server are two places. Nothing was done. Name the one that is meant."
+        )
+    found: Settings = {}
+    for key in ("store", "server", "by", "port", "on_exhausted"):
+        if (said := getattr(asked, key, None)) not in (None, ""):
+            found[key] = Value(said, f"--{key.replace('_', '-')}")
+    return found
+
+
+def _environment() -> Settings:
+    names = {"store": "PULLCORD_STORE", "server": "PULLCORD_SERVER", "by": "PULLCORD_USER"}
+    return {
+        key: Value(os.environ[name], name) for key, name in names.items() if os.environ.get(name)
+    }
+
+
+def _check_folder_server(server: Value) -> None:
+    """A file that comes with a folder does not decide where somebody's token goes."""
+    host = str(server.value).partition("://")[2].partition("/")[0]
+    if is_loopback(host.rpartition(":")[0] or host if host.count(":") == 1 else host):
+        return
+    raise InvalidInput(
+        f"{server.origin} names the server {str(server.value)[:100]}. A file that comes with a "
+        "folder does not decide where your token goes, so nothing was sent. If that server is "
+        f"meant: --server, PULLCORD_SERVER, or server = ... in {home_file()}"
+    )
+
+
+def is_loopback(host: str) -> bool:
+    """Whether it is this machine, by its name alone."""
+    name = host.strip("[]").lower()
+    parts = name.split(".")
+    is_four = len(parts) == 4 and all(part.isdigit() for part in parts)
+    return name in ("localhost", "::1") or (is_four and parts[0] == "127")
+
+
+# --- the file -----------------------------------------------------------------------------------
+
+
+def _file(path: str, *, is_of_the_folder: bool) -> Settings:
+    tomllib: Any = import_module("tomllib")  # only where there is a file to read
+    try:
+        with open(path, "rb") as file:
+            said: dict[str, Any] = tomllib.load(file)
+    except (OSError, ValueError) as error:
+        raise _wrong(path, f"it cannot be read ({error})") from None
+    found: Settings = {}
+    for key, value in said.items():
+        _check(path, key, value)
+        if key == "store":
+            value = os.path.join(os.path.dirname(path), os.path.expanduser(value))
+        found[key] = Value(value, path, is_of_the_folder)
+    return found
+
+
+def _check(path: str, key: str, value: Any) -> None:
+    if key not in _KEYS:
+        if any(word in key.lower() for word in _SECRET):
+            raise _wrong(
+                path,
+                f"{key[:40]!r} looks like a secret, and secrets do not belong into this file. A "
+                "token comes from PULLCORD_TOKEN or --token-file",
+            )
+        raise _wrong(path, f"there is no {key[:40]!r}; there are {', '.join(_KEYS)}")
+    if not isinstance(value, _KEYS[key]) or isinstance(value, bool) or value == "":
+        kinds = {str: "text", int: "a number", dict: "a table"}
+        raise _wrong(path, f"{key} is {kinds[_KEYS[key]]}")
+    if key == "on_exhausted" and value not in _ENDINGS:
+        raise _wrong(path, f"on_exhausted is one of {', '.join(_ENDINGS)}")
+    if isinstance(value, int) and not 0 <= value <= 65535:
+        raise _wrong(path, "port is a number from 0 to 65535")
+    if key == "limits":
+        _check_limits(path, cast("dict[str, Any]", value))
+
+
+def _check_limits(path: str, caps: dict[str, Any]) -> None:
+    limits: Any = import_module("pullcord.core.limits")
+    for name, value in caps.items():
+        if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
+            raise _wrong(path, f"limits.{name[:40]} is a number")
+        try:
+            limits.parsed([f"{name}={value}"])
+        except InvalidInput:
+            known = ", ".join(limits.CAPS)
+            raise _wrong(path, f"there is no limits.{name[:40]}; there are {known}") from None
+
+
+def _wrong(path: str, why: str) -> InvalidInput:
+    return InvalidInput(f"{path}: {why}. Nothing was done. Correct the file, or take it away.")

@@ -1,0 +1,176 @@
+"""What `--json` prints, as types. docs/json.md is made of them; a test holds verbs to theirs."""
+
+from typing import Any, Final
+
+import msgspec
+
+from pullcord.core.acks import Reason, Verdict
+from pullcord.core.panel import Meter
+from pullcord.core.receipts import Receipt
+from pullcord.core.run import Run
+from pullcord.core.states import RunState
+
+
+class Shape(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    pass
+
+
+class Row(Shape, kw_only=True):
+    """A run in the list."""
+
+    run: str
+    agent: str
+    thread: str
+    parent: str | None
+    state: RunState
+    seq: int
+    driven: bool
+    working_ms: int
+    waiting_ms: int
+    paused_ms: int
+    created_at_ms: int
+
+
+class RecordLine(Shape, kw_only=True, omit_defaults=True):
+    """A record of the journal. `event` is what happened, by its `type`."""
+
+    seq: int
+    at_ms: int
+    epoch: int
+    event: dict[str, Any]
+    drift_ms: int = 0
+
+
+class Shown(Row, kw_only=True, omit_defaults=True):
+    """A run, looked at. What a quarantined one said and found is not in it."""
+
+    says: str
+    meters: tuple[Meter, ...] = ()
+    limits: str = ""
+    result: Any = msgspec.UNSET
+    run_state: Run | msgspec.UnsetType = msgspec.UNSET
+    records: list[RecordLine] | msgspec.UnsetType = msgspec.UNSET
+
+
+class EventLine(RecordLine, kw_only=True, omit_defaults=True):
+    """One record of a run that is followed. `id` is the place to go on from: `--after`."""
+
+    id: str
+    run: str
+
+
+class TextLine(Shape, kw_only=True):
+    """Text as it comes. The `text_ended` record of its part replaces it."""
+
+    id: str
+    run: str
+    part: str
+    offset: int
+    text: str
+
+
+class Acknowledged(Shape, kw_only=True):
+    """How a control was decided. Exit status 3 unless `applied` or `already`."""
+
+    run: str
+    verdict: Verdict
+    seq: int
+    state: RunState
+    reason: Reason
+    message: str
+
+
+class Card(Shape, kw_only=True):
+    """A call that waits for somebody's word, as it will be made."""
+
+    run: str
+    agent: str
+    question: str
+    tool: str
+    args: Any
+    effect: str
+    can_be_undone: bool
+    text: str
+    call: str
+    expires_in_ms: int
+
+
+class Attention(Shape, kw_only=True):
+    """Something a person has to look at."""
+
+    run: str
+    state: RunState
+    item: str
+    text: str
+
+
+class Waiting(msgspec.Struct):
+    """Not printed whole: what `approvals` and `attention` list."""
+
+    cards: list[Card]
+    attention: list[Attention]
+
+
+class Started(Shape, kw_only=True):
+    """A run that was only recorded: `--detach`."""
+
+    run: str
+
+
+class Granted(Shape, kw_only=True):
+    """A new token. It is told once."""
+
+    id: str
+    token: str
+
+
+class Serving(Shape, kw_only=True):
+    """Where the page is. The link works once."""
+
+    url: str
+    agents: list[str]
+    store: str
+
+
+class Finding(Shape, kw_only=True):
+    """One thing that the doctor has looked at."""
+
+    is_fine: bool
+    what: str
+    found: str
+
+
+class Failure(Shape, kw_only=True):
+    """Why it was not done. `error` is the class in `pullcord.errors`, or `Usage`."""
+
+    error: str
+    message: str
+
+
+PRINTED: Final[dict[str, tuple[Any, ...]]] = {
+    # verb → what it prints; a list means one array, several mean one of them a line
+    "ps": (list[Row],),
+    "show": (Shown,),
+    "watch": (EventLine, TextLine),
+    "receipt": (Receipt,),
+    "pause": (Acknowledged, Receipt),
+    "resume": (Acknowledged, EventLine, TextLine),
+    "redirect": (Acknowledged,),
+    "cancel": (Acknowledged, Receipt),
+    "answer": (Acknowledged,),
+    "approve": (Acknowledged,),
+    "deny": (Acknowledged,),
+    "settle": (Acknowledged,),
+    "raise": (Acknowledged,),
+    "signal": (Acknowledged,),
+    "undo": (Acknowledged, Receipt),
+    "approvals": (list[Card],),
+    "attention": (list[Attention],),
+    "run": (EventLine, TextLine),
+    "fork": (EventLine, TextLine, Started),
+    "continue": (EventLine, TextLine, Started),
+    "aside": (EventLine, TextLine, Started),
+    "serve": (Serving,),
+    "grant": (Granted,),
+    "doctor": (list[Finding],),
+}

@@ -1,0 +1,90 @@
+"""A store, looked at as control surfaces show it. Loaded only by verbs that look."""
+
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+from pullcord.cli.shapes import Attention, Card, Waiting
+from pullcord.cli.store import Desk
+from pullcord.core.events import TAGS, Record
+from pullcord.core.panel import Panel
+from pullcord.core.panel import panel as panel_of
+from pullcord.core.run import Run
+from pullcord.core.states import TERMINAL, RunState
+from pullcord.core.withhold import as_viewed
+from pullcord.errors import InvalidInput
+from pullcord.journal.inbox import inbox_of
+from pullcord.journal.limiting import used_of
+from pullcord.journal.reading import Cursor, Item, existing
+from pullcord.journal.reading import stream as stream_of
+from pullcord.journal.snapshots import load
+from pullcord.journal.steady import steady_now
+from pullcord.journal.store import Head, LiveText, View
+
+
+def panel(desk: Desk, run_id: str) -> Panel:
+    return desk.read(lambda view: _panel(desk, view, existing(view, run_id)))
+
+
+def listed(desk: Desk, states: Iterable[RunState], limit: int) -> list[Panel]:
+    def look(view: View) -> list[Panel]:
+        heads = view.heads(states=states, thread=None, before=None, limit=limit)
+        return [_panel(desk, view, head) for head in heads]
+
+    return desk.read(look)
+
+
+def _panel(desk: Desk, view: View, head: Head) -> Panel:
+    now_ms = steady_now(view, desk.clock)
+    return panel_of(
+        load(view, head),
+        used_of(view, head.run_id, now_ms),
+        now_ms=now_ms,
+        wall_ms=desk.clock.wall_ms(),
+        driven=desk.is_driven(head),
+    )
+
+
+def waiting(desk: Desk, run_id: str | None) -> Waiting:
+    now = desk.now_ms()
+    found = desk.read(lambda view: inbox_of(view, now, run_id))
+    cards: list[Card] = []
+    for card in found.cards:
+        said = card._asdict()
+        left = said.pop("expires_at_ms") - now
+        cards.append(Card(**said, expires_in_ms=max(left, 0)))
+    return Waiting(
+        cards,
+        [Attention(run=i.run, state=i.state, item=i.item, text=i.text) for i in found.attention],
+    )
+
+
+def stream(desk: Desk, run_id: str, after: Cursor) -> Iterator[Item]:
+    _, run = desk.run(run_id)
+    if after.seq > run.seq:
+        raise InvalidInput(
+            f"Run {run_id} has no record {after.seq}: it ends at {run.seq}. An id belongs to the "
+            "run that it was seen in."
+        )
+    if run.ended and after.seq >= run.state_seq:
+        return
+    listener = desk.store.listen()
+    try:
+        while True:
+            items = desk.read(lambda view, at=after: stream_of(view, run_id, at))
+            run = desk.read(lambda view: load(view, existing(view, run_id)))
+            for after, item in items:
+                if (shown := _visible(run, item)) is not None:
+                    yield after, shown
+                if isinstance(item, Record) and TAGS[type(item.event)] in TERMINAL:
+                    return
+            listener.wait(5.0)
+    finally:
+        listener.close()
+
+
+def _visible(run: Run, item: Record | LiveText) -> Record | LiveText | None:
+    hide = run.cancel is not None and run.cancel.quarantine
+    if not isinstance(item, Record):
+        return None if hide else item
+    return msgspec.structs.replace(item, event=as_viewed(item.event, hide=hide))

@@ -1,0 +1,181 @@
+"""A run in words, record by record, as it happens or as it happened."""
+
+import json
+import time
+from typing import Any
+
+import msgspec
+
+from pullcord.cli.as_json import to_json
+from pullcord.cli.words import call, coloured, diff, line, plain
+from pullcord.core.events import (
+    TAGS,
+    Answered,
+    Asked,
+    Completed,
+    Failed,
+    ItemRewritten,
+    ItemStarted,
+    Paused,
+    QuestionAsked,
+    Record,
+    Redirected,
+    Spent,
+    StepFailed,
+    StepFinished,
+    StepInterrupted,
+    StepStarted,
+    StepUndone,
+    Stopped,
+    TextEnded,
+    UndoFailed,
+    UndoStarted,
+    encode_event,
+)
+from pullcord.core.values import load as value_of
+from pullcord.journal.reading import Cursor
+from pullcord.journal.store import LiveText
+
+
+class Telling:
+    """A run, told line by line as it happens."""
+
+    def __init__(self, run_id: str, *, as_json: bool = False) -> None:
+        self._run_id = run_id
+        self._as_json = as_json
+        self._live: dict[str, int] = {}  # how much of each part was told as it came
+        self._is_midline = False
+        self._part = ""  # whose text was told last
+        self.last_words = ""  # the last thing that was said whole
+
+    def tell(self, cursor: Cursor, item: Record | LiveText) -> None:
+        if self._as_json:
+            shown: dict[str, Any] = {"id": str(cursor), "run": self._run_id}
+            if isinstance(item, Record):
+                shown |= record_line(item)
+            else:
+                shown |= {"part": item.part, "offset": item.offset, "text": item.text}
+            return print(to_json(shown), end="", flush=True)
+        if isinstance(item, LiveText):
+            self._turn_to(item.part)
+            self._live[item.part] = item.offset + len(item.text)
+            self._is_midline = not item.text.endswith("\n")
+            print(_spoken(item.part, item.text), end="", flush=True)
+        elif isinstance(item.event, TextEnded):
+            self._text_ended(item.event)
+        else:
+            self.end_line()
+            print(told(item), flush=True)
+        return None
+
+    def _text_ended(self, event: TextEnded) -> None:
+        if event.complete and not event.step:
+            self.last_words = event.text
+        is_said = self._live.get(event.part) == len(event.text)
+        if is_said and event.complete and event.part != self._part:
+            return  # somebody else is speaking by now
+        self._turn_to(event.part)
+        if rest := event.text[self._live.get(event.part, 0) :]:
+            print(_spoken(event.part, rest), end="")
+            self._is_midline = not rest.endswith("\n")
+        if not event.complete:
+            print(coloured(" ■ cut here", "2"), end="")
+            self._is_midline = True
+        self.end_line()
+
+    def _turn_to(self, part: str) -> None:
+        """Two that speak do not speak in one line."""
+        if part != self._part:
+            self.end_line()
+            self._part = part
+
+    def end_line(self) -> None:
+        """Something else comes next, here or elsewhere."""
+        if self._is_midline:
+            print(flush=True)
+        self._is_midline = False
+
+
+def record_line(record: Record) -> dict[str, Any]:
+    """A record as JSON shows it."""
+    event = msgspec.Raw(encode_event(record.event))
+    said = {"seq": record.seq, "at_ms": record.at_ms, "epoch": record.epoch, "event": event}
+    return said | ({"drift_ms": record.drift_ms} if record.drift_ms else {})
+
+
+def _spoken(part: str, text: str) -> str:
+    """What was said, as it is; what was only thought, fainter."""
+    return coloured(plain(text), "2") if part.startswith("think-") else plain(text)
+
+
+def told(record: Record) -> str:
+    """One record in one line."""
+    event = record.event
+    when = time.strftime("%H:%M:%S", time.localtime(record.at_ms / 1000))
+    return f"{coloured(f'{record.seq:>4} {when}', '2')}  {_words(event)}"
+
+
+def _bill(spent: Spent) -> str:
+    """What a call has cost, as far as anybody knows."""
+    about = "about " if spent.estimated else ""
+    read, wrote = ("?" if n is None else f"{n:,}" for n in (spent.tokens_in, spent.tokens_out))
+    cost = "cost unknown"
+    if spent.cost_usd_micros is not None:
+        cost = f"${spent.cost_usd_micros / 1e6:.4f}"
+    return f"{about}{read} tokens read, {wrote} written, {cost}"
+
+
+def _words(event: Any) -> str:
+    name = TAGS[type(event)].replace("_", " ")
+    match event:
+        case ItemRewritten():
+            return f"{name}\n{diff(event.before, event.after)}"
+        case StepStarted(model=model) if model:
+            again = f" (attempt {event.attempt})" if event.attempt > 1 else ""
+            return f"◆ asking {line(model)}{again}"
+        case StepFinished(step=step) if step.startswith("model-"):
+            return "◆ answered"
+        case Spent():
+            return f"  {_bill(event)}"
+        case StepStarted():
+            return f"● {line(event.name)}" + (
+                f" (attempt {event.attempt})" if event.attempt > 1 else ""
+            )
+        case StepFinished():
+            return f"✓ {line(json.dumps(value_of(event.result)), 60)}"
+        case StepFailed() | Failed():
+            return f"✕ {name}: {line(event.error, 1000)}"
+        case ItemStarted():
+            return f"▸ {line(event.text)}"
+        case QuestionAsked(kind="approval"):
+            said: Any = value_of(event.details) or {}
+            return f"? may it be done: {call(event.tool, said.get('args'))} [{event.question}]"
+        case Answered(verdict=verdict) if verdict:
+            reason = f" “{line(event.reason)}”" if event.reason else ""
+            return f"{verdict} by {plain(event.by)} [{event.question}]{reason}"
+        case UndoStarted():
+            again = f" (attempt {event.attempt}, after {line(event.error)})" if event.error else ""
+            return f"↶ undoing {event.step}{again}"
+        case StepUndone():
+            return f"↶ undone {event.step}"
+        case UndoFailed():
+            return f"✕ {event.step} could not be undone: {line(event.error, 1000)}"
+        case StepInterrupted(rung=rung):
+            return f"■ stopped{f' ({rung})' if rung else ''}"
+        case Paused(frozen=frozen) if frozen:
+            return f"{name} · frozen as long as its process lives: {line(', '.join(frozen))}"
+        case QuestionAsked():
+            return f"? {line(event.text, 200)} [{event.question}]"
+        case Redirected():
+            return f"↪ {plain(event.by)}: “{line(event.instruction)}”"
+        case Stopped():
+            return f"⊘ stopped by its limits: {', '.join(event.leaves)}"
+        case Completed():
+            return f"✓ completed {line(json.dumps(value_of(event.result)), 60)}"
+        case TextEnded():
+            return f"“{line(event.text)}”" + ("" if event.complete else " ■ cut here")
+        case Asked():
+            reason = f" “{line(event.reason)}”" if event.reason else ""
+            return f"{name} by {plain(event.by)}{reason}"
+        case _:
+            return name
