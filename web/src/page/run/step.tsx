@@ -31,7 +31,7 @@ const UNDO = { "": "", undoing: "being undone", undone: "undone", failed: "could
 
 export const StepLine = memo(function StepLine({ step }: { step: Step }) {
   const [isOpen, open] = useState(false);
-  const state = step.undo === "undone" ? "undone" : step.status;
+  const state = step.undo === "undone" || step.undo === "failed" ? step.undo : step.status;
   return (
     <details
       class={`step ${state}${step.model ? " model" : ""}`}
