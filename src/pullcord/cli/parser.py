@@ -75,6 +75,14 @@ VERBS: Final[dict[str, Verb]] = {
         "from a place that an earlier watch printed with --json.",
         ("pullcord watch 7f3a", "pullcord watch 7f3a --json --after 12"),
     ),
+    "top": Verb(
+        "top",
+        "See all runs on one screen, live, and pull the cord of any of them.",
+        "Those that need a person come first. p pauses and resumes, r redirects, c twice cancels,\n"
+        "a answers, + raises a limit, ? shows all keys. Leaving stops nothing. Needs textual:\n"
+        "pip install 'pullcord[tui]'.",
+        ("pullcord top", "pullcord top --store runs.db --theme light"),
+    ),
     "pause": Verb(
         "control",
         "Stop RUN at its next checkpoint and keep everything it has done.",
@@ -324,6 +332,8 @@ def _add_subject(parser: argparse.ArgumentParser, name: str) -> None:
         add("--days", type=float, default=30.0, help="how long it counts")
     elif name == "completion":
         add("shell", metavar="SHELL", choices=("bash", "zsh", "fish"), help="bash, zsh or fish")
+    elif name == "top":
+        add("--theme", choices=("auto", "dark", "light"), default="auto")
     elif name not in ("doctor", "tour"):
         add("run", metavar="RUN")
 
@@ -379,7 +389,9 @@ def _add_manner(parser: argparse.ArgumentParser, name: str) -> None:
     if VERBS[name].module == "control" or name == "undo":
         add("--reason", default="", help="shown to whoever looks at the run later")
         add("--key", help="the same key gets the same answer, however often it is sent")
-    if VERBS[name].module == "control" or name in ("run", "fork", "aside", "continue", "undo"):
+    if VERBS[name].module == "control" or name in (
+        "run", "fork", "aside", "continue", "undo", "top",
+    ):  # fmt: skip
         add("--by", default=None, help="who asks (default: you)")
     if name in ("tour", "demo"):
         add("--pace", type=float, default=1.0, help="0.1 plays it ten times as fast")
@@ -389,7 +401,8 @@ def _add_manner(parser: argparse.ArgumentParser, name: str) -> None:
             add("--server", metavar="URL", default=None, help="a server instead of a store")
             add("--token-file", metavar="FILE", help="the token for it (default: $PULLCORD_TOKEN)")
             add("--insecure", action="store_true", help="allow http:// to another machine")
-        add("--json", action="store_true", help="print JSON")
+        if name != "top":
+            add("--json", action="store_true", help="print JSON")
 
 
 def _add_serving(parser: argparse.ArgumentParser, name: str) -> None:

@@ -1,0 +1,55 @@
+"""top: all runs of a store on one screen. What draws it is loaded only here."""
+
+import asyncio
+import os
+import sys
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
+
+from pullcord.cli.parser import store_path
+from pullcord.cli.secret_names import from_environment
+from pullcord.cli.store import desk, whoami
+from pullcord.core.secrets import Secrets
+from pullcord.errors import InvalidInput
+from pullcord.journal.clock import SystemClock
+from pullcord.journal.journal import Journal
+
+
+def carry_out(asked: Any) -> int:
+    _refuse_without_a_screen()
+    with desk(asked):  # says so if there is no such store, and makes none
+        pass
+    said = asyncio.run(_watch(asked, name=os.path.relpath(store_path(asked.store))))
+    print(said or "Nothing was stopped.")
+    return 0
+
+
+def _refuse_without_a_screen() -> None:
+    if find_spec("textual") is None:
+        raise InvalidInput(
+            "pullcord top needs textual, which is not installed. Nothing was changed. Install it: "
+            "pip install 'pullcord[tui]'. Until then: pullcord ps, pullcord watch RUN"
+        )
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise InvalidInput(
+            "pullcord top is a full screen and needs a terminal. Nothing was changed. "
+            "For a script: pullcord ps --json"
+        )
+
+
+async def _watch(asked: Any, *, name: str) -> str | None:
+    top: Any = import_module("pullcord.tui.app")
+    local: Any = import_module("pullcord.tui.local")
+    clock, secrets = SystemClock(), Secrets(from_environment())
+    async with Journal.open(store_path(asked.store), clock=clock, secrets=secrets) as journal:
+        source = local.Local(journal, clock, name=name)
+        screen = top.Top(source, whoami(asked.by), light=_is_light(asked.theme))
+        return await screen.run_async()
+
+
+def _is_light(theme: str) -> bool:
+    """As asked for; or as the terminal says of its own background, if it does."""
+    if theme != "auto":
+        return theme == "light"
+    return os.environ.get("COLORFGBG", "").rpartition(";")[2] in ("7", "15")

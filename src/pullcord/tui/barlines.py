@@ -1,0 +1,172 @@
+"""The control bar in words: how the run is, what comes next, and what each key would do now."""
+
+from typing import Final, NamedTuple
+
+from rich.cells import cell_len
+
+from pullcord.core.panel import Button, Panel
+from pullcord.tui.lines import BLANK, Line, Piece, flat, line, padded, spread, wrapped
+from pullcord.tui.words import ROLE, clock, count, dollars, elapsed
+
+_NEAR: Final = 0.8
+_KEYS: Final = {
+    "pause": "p",
+    "resume": "p",
+    "redirect": "r",
+    "cancel": "c",
+    "review": "a",
+    "raise": "+",
+}
+_ALWAYS: Final = ("done", "undone", "in_doubt", "not_attempted")
+_IF_ANY: Final = ("could_not_undo", "failed", "interrupted", "under_way")
+_ENDING: Final = ("cancelling", "stopping")
+
+
+class Place(NamedTuple):
+    """Where a key stands in the bar: never anywhere else, whatever it means just now."""
+
+    verbs: tuple[str, ...]
+    share: int  # of the width
+
+
+_PLACES: Final = (
+    Place(("pause", "resume"), 19),
+    Place(("redirect",), 18),
+    Place(("cancel",), 39),
+    Place(("review", "raise"), 24),
+)
+
+
+def title(panel: Panel, width: int) -> Line:
+    """The rule above the bar: which run this is about."""
+    parent = f" · under {panel.parent}" if panel.parent else ""
+    said = f" {panel.run} · {flat(panel.agent, 60)} · thread {flat(panel.thread, 60)}{parent} "
+    rest = "─" * max(width - 2 - cell_len(said), 0)
+    return (Piece("──", "edge"), Piece(said, "muted"), Piece(rest, "edge"))
+
+
+def head(panel: Panel, me: str, since_ms: float, width: int) -> Line:
+    """How it is, who is behind that and why; at the right how long, how far and how much."""
+    role = ROLE.get(panel.state, "muted")
+    said = f"{panel.sign} {panel.label}{_by(panel, me)}"
+    about = "".join(f" · {part}" for part in _about(panel, since_ms))
+    left = (Piece(said, f"{role} strong"), Piece(about))
+    return spread(left, _numbers(panel, since_ms), width)
+
+
+def _by(panel: Panel, me: str) -> str:
+    if not panel.by:
+        return ""
+    if panel.source == "limit":
+        return " by its limits"
+    return " by you" if panel.by == me else f" by {flat(panel.by, 40)}"
+
+
+def _about(panel: Panel, since_ms: float) -> list[str]:
+    parts: list[str] = []
+    if panel.items and not panel.ended and not panel.by:
+        parts.append(f"{panel.items.at} of {panel.items.of}")
+    if panel.hold_left_ms is not None:
+        parts.append(f"cut in {-(-max(panel.hold_left_ms - since_ms, 0) // 1000):.0f} s")
+    if panel.doing:
+        parts.append(flat(panel.doing))
+    if panel.state == "failed" and panel.error:
+        parts.append(flat(panel.error))
+    if panel.reason:
+        parts.append(f"“{flat(panel.reason)}”")
+    return [*parts, "quarantined"] if panel.quarantined else parts
+
+
+def _numbers(panel: Panel, since_ms: float) -> Line:
+    said = {meter.cap: meter for meter in panel.meters}
+    near = {cap for cap, meter in said.items() if meter.used >= _NEAR * meter.of}
+    pieces = [Piece(clock(elapsed(panel, "working_ms", since_ms)), "number")]
+    for cap in [*(near - {"steps", "usd"}), "steps", "usd"]:
+        if cap in said:
+            pieces.append(Piece(f"  {said[cap].says}", "held strong" if cap in near else "number"))
+        elif cap == "steps":
+            pieces.append(Piece(f"  {count(panel.steps, 'step')}", "number"))
+        else:
+            pieces.append(Piece(f"  {_spend(panel)}", "number"))
+    return tuple(pieces)
+
+
+def _spend(panel: Panel) -> str:
+    """What it has cost; what nobody knows the price of is not free."""
+    unknown = panel.cost["unknown_calls"]
+    known = dollars(panel.cost["usd_micros"])
+    return f"{known} + {count(unknown, 'call')} of unknown price" if unknown else known
+
+
+def between(panel: Panel) -> tuple[Line, Line]:
+    """The two lines between the state and the keys. Always two, so that nothing moves."""
+    if panel.alone:
+        return line(panel.alone, role="held"), BLANK
+    if panel.ended:
+        more = [Piece(f" · {panel.attention} to look at", "waiting strong")]
+        said = Piece(tally(panel.tally), "number")
+        return line(panel.says, role="muted"), (said, *(more if panel.attention else ()))
+    coming = panel.next if panel.state not in _ENDING else None
+    if coming and coming.before != coming.after:
+        before = line(f"- next  {flat(coming.before)}", role="removed")
+        return before, line(f"+ next  {flat(coming.after)}", role="added")
+    if panel.told:
+        return line(panel.says, role="muted"), line(f"+ told  {flat(panel.told[-1])}", role="added")
+    following = line("next  ", flat(coming.after), role="muted") if coming else BLANK
+    return line(panel.says, role="muted"), following
+
+
+def tally(of: dict[str, int]) -> str:
+    """2 done · 1 undone · 0 in doubt · 1 not attempted"""
+    names = [*_ALWAYS, *(name for name in _IF_ANY if of[name])]
+    return " · ".join(f"{of[name]} {name.replace('_', ' ')}" for name in names)
+
+
+def keys(panel: Panel, width: int) -> list[Line]:
+    """What each key would do now: its name, and below it the consequence, or why it cannot."""
+    if panel.ended:
+        return _afterwards(panel, width)
+    shown = {verb: button for button in panel.buttons for verb in (button.verb,)}
+    last = _PLACES[-1] if any(verb in shown for verb in _PLACES[-1].verbs) else None
+    places = _PLACES if last else _PLACES[:-1]
+    whole = sum(place.share for place in places)
+    found = [_at(place, panel.buttons) for place in places]
+    widths = [min(width * place.share // whole, 52) for place in places]
+    return _columns(found, widths)
+
+
+def _at(place: Place, buttons: tuple[Button, ...]) -> Button | None:
+    return next((button for button in buttons if button.verb in place.verbs), None)
+
+
+def _columns(buttons: list[Button | None], widths: list[int]) -> list[Line]:
+    rows: list[list[Piece]] = [[], [], []]
+    for button, room in zip(buttons, widths, strict=True):
+        label, role = "", "strong"
+        if button:
+            key = _KEYS.get(button.verb, "")
+            label, role = f"{button.label}", "muted" if button.off else "strong"
+            rows[0].append(Piece(f" {key} ", "key off" if button.off else "key"))
+            rows[0].append(Piece(padded(f" {label}", room - 3), role))
+            said = wrapped(button.off or button.says, room - 2)
+        else:
+            rows[0].append(Piece(" " * room))
+            said = []
+        for number in (0, 1):
+            text = said[number] if number < len(said) else ""
+            if number and len(said) > 2:
+                text = f"{text} …"
+            rows[number + 1].append(Piece(padded(text, room), "muted"))
+    return [tuple(pieces) for pieces in rows]
+
+
+def _afterwards(panel: Panel, width: int) -> list[Line]:
+    """A screen that drives nothing starts nothing: it says what would."""
+    rows: list[list[Piece]] = [[], [], []]
+    said = [(b.label, b.says, f"pullcord {b.verb} {panel.run}") for b in panel.buttons]
+    needed = [max(map(cell_len, column)) + 3 for column in said]
+    for column, need in zip(said, needed, strict=True):
+        room = need if sum(needed) <= width else width * need // sum(needed)
+        for row, text, role in zip(rows, column, ("strong", "muted", ""), strict=True):
+            row.append(Piece(f"{padded(text, room - 2)}  ", role))
+    return [tuple(row) for row in rows]

@@ -1,0 +1,108 @@
+"""What waits for a person: the call as it will be made first; what the agent says of it after."""
+
+from typing import NamedTuple
+
+import msgspec
+
+from pullcord.journal.inbox import Card, Item, Open
+from pullcord.tui.lines import BLANK, Line, Piece, flat, line, padded, paragraph, wrapped
+from pullcord.tui.source import Waiting
+from pullcord.tui.words import EFFECT, clock
+
+
+class Desk(NamedTuple):
+    """What is shown of it: which one is being decided, and the line where its call ends."""
+
+    lines: list[Line]
+    call_end: int
+
+
+def desk(of: Waiting, width: int, *, at: int, since_ms: float, is_ready: bool) -> Desk:
+    """All that waits. The one at `at`, of the calls and questions, is whole; `is_ready`: it has
+    been on the screen long enough to have been read."""
+    asked: list[Card | Open] = [*of.inbox.cards, *of.inbox.questions]
+    lines: list[Line] = []
+    end = 0
+    if asked:
+        one = asked[at % len(asked)]
+        if len(asked) > 1:
+            said = f"{at % len(asked) + 1} of {len(asked)} · , and . go to the others"
+            lines += [line(said, role="muted"), BLANK]
+        if isinstance(one, Card):
+            lines += _call(one, width)
+            end = len(lines)
+            left = one.expires_at_ms - of.now_ms - since_ms
+            lines += _about(one, left, width, is_ready=is_ready)
+        else:
+            lines += _question(one, width)
+    lines += _attention(of.inbox.attention, width)
+    return Desk(lines or [line("Nothing waits for an answer.", role="muted")], end)
+
+
+def _call(card: Card, width: int) -> list[Line]:
+    """Each argument on its own line, as JSON: no line break in it can push another one away."""
+    lines = [line(f"{flat(card.tool, 80)}(", role="strong")]
+    if isinstance(card.args, dict):
+        args: dict[str, object] = card.args  # pyright: ignore[reportUnknownVariableType]
+        for name, value in args.items():
+            said = f"{flat(str(name), 60)} = {msgspec.json.encode(value).decode()}"
+            lines += paragraph(said, width, role="strong", first="    ", rest="      ")
+    elif card.args is not None:
+        said = msgspec.json.encode(card.args).decode()
+        lines += paragraph(said, width, role="strong", first="    ", rest="      ")
+    return [*lines, line(")", role="strong")]
+
+
+def _about(card: Card, left_ms: float, width: int, *, is_ready: bool) -> list[Line]:
+    undo = "can be undone" if card.can_be_undone else "cannot be undone"
+    expires = f"expires in {_left(left_ms)}" if left_ms > 0 else "expired"
+    facts = f"{EFFECT.get(card.effect, card.effect)} · {undo} · {expires}"
+    ready = "this one call is made, exactly as above" if is_ready else "read it first: in a second"
+    return [
+        line(facts, role="" if card.can_be_undone else "held"),
+        line("The agent says", role="muted"),
+        *paragraph(f"“{card.text}”", width, role="muted", first="  │ ", rest="  │ "),
+        *_choices(
+            width,
+            ("y", "Approve", ready, is_ready),
+            ("n", "Deny", "the agent is told why, and goes on", True),
+            ("e", "Edit the arguments", "the changed call is asked about again", True),
+        ),
+    ]
+
+
+def _left(ms: float) -> str:
+    hours = ms // 3_600_000
+    return clock(ms) if hours < 48 else f"{hours // 24:.0f} days"
+
+
+def _choices(width: int, *choices: tuple[str, str, str, bool]) -> list[Line]:
+    """A key each, with its consequence below it."""
+    room = min(width // max(len(choices), 2), 44)
+    rows: list[list[Piece]] = [[], [], []]
+    for key, label, says, is_on in choices:
+        rows[0].append(Piece(f" {key} ", "key" if is_on else "key off"))
+        rows[0].append(Piece(padded(f" {label}", room - 3), "strong" if is_on else "muted"))
+        said = [*wrapped(says, room - 2), "", ""]
+        rows[1].append(Piece(padded(said[0], room), "muted"))
+        rows[2].append(Piece(padded(said[1], room), "muted"))
+    return [tuple(row) for row in rows if any(piece.text.strip() for piece in row)]
+
+
+def _question(asked: Open, width: int) -> list[Line]:
+    how = "happened, run or skip" if asked.kind == "doubt" else "an answer; JSON, or else text"
+    return [
+        line("A step is in doubt" if asked.kind == "doubt" else "The agent asks", role="muted"),
+        *paragraph(asked.text, width, role="strong", first="  │ ", rest="  │ "),
+        *_choices(width, ("e", "Answer", how, True)),
+    ]
+
+
+def _attention(items: list[Item], width: int) -> list[Line]:
+    lines: list[Line] = []
+    for item in items:
+        lines += [BLANK, *paragraph(item.text, width, first="! ", rest="  ")]
+        lines.append(
+            line(f"  when it is dealt with: pullcord settle {item.run} {item.item}", role="muted")
+        )
+    return lines[1:] if lines else []

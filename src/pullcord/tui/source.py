@@ -1,0 +1,58 @@
+"""Where the runs are: what a screen asks of a store on this machine, or of a server elsewhere."""
+
+from collections.abc import AsyncGenerator, Collection, Iterable, Sequence
+from typing import NamedTuple, Protocol
+
+from pullcord.core.acks import Ack
+from pullcord.core.commands import Command
+from pullcord.core.panel import Panel
+from pullcord.core.receipts import Receipt
+from pullcord.core.states import RunState
+from pullcord.journal.inbox import Inbox
+from pullcord.journal.reading import Item
+
+
+class Waiting(NamedTuple):
+    """What of one run waits for a person, and when that was looked at, by the steady clock."""
+
+    inbox: Inbox
+    now_ms: int
+
+
+class Source(Protocol):
+    """The runs. Every call raises `PullcordError` with a sentence for whoever looks."""
+
+    @property
+    def name(self) -> str:
+        """Where this is, in words."""
+        ...
+
+    async def listed(
+        self, states: Iterable[RunState], *, before: str | None, limit: int
+    ) -> list[Panel]:
+        """Return the newest runs in these states; page on with `before`, a run id."""
+        ...
+
+    async def panels(self, *run_ids: str) -> list[Panel]:
+        """Return these runs as they are."""
+        ...
+
+    def changes(self) -> AsyncGenerator[Collection[str]]:
+        """Yield the runs that have changed, soon after they have, for ever."""
+        ...
+
+    def follow(self, run_id: str) -> AsyncGenerator[Sequence[Item]]:
+        """Yield all of a run from its first record on, as viewers see it, then what happens."""
+        ...
+
+    async def waiting(self, run_id: str) -> Waiting:
+        """Return what of this run waits for a person."""
+        ...
+
+    async def receipt(self, run_id: str) -> Receipt:
+        """Return what the run has left behind so far."""
+        ...
+
+    async def command(self, run_id: str, command: Command) -> Ack:
+        """Have a control decided. Returns when it is durable; a refusal is an answer."""
+        ...

@@ -1,0 +1,203 @@
+"""What a run did, as a list that reads like a report: its plan, steps, words and presses."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from pullcord.tui.lines import BLANK, Line, Piece, flat, line, paragraph, spread
+from pullcord.tui.report import Report
+from pullcord.tui.seen import Asked, Entry, Note, Said, Section, Step
+from pullcord.tui.words import EFFECT, STOPS, clock, count, duration
+
+LATEST: Final = 400  # entries; of what came before only the number is said
+_WORDS: Final = 3  # lines of what was said; all of it is under `text`
+TAIL: Final = 20_000  # characters of one text
+_SIGN: Final = {
+    "running": "●",
+    "done": "✓",
+    "failed": "✕",
+    "interrupted": "■",
+    "in_doubt": "?",
+    "not_started": "○",
+    "queued": "○",
+}
+_ROLE: Final = {"running": "running", "done": "done", "failed": "failed", "in_doubt": "waiting"}
+_STATUS: Final = {
+    "running": "under way",
+    "interrupted": "interrupted",
+    "in_doubt": "in doubt",
+    "not_started": "not started",
+}
+_UNDO: Final = {"undoing": "being undone", "undone": "undone", "failed": "could not be undone"}
+
+
+def step_lines(of: Report, width: int, *, now_ms: int, is_held: bool) -> list[Line]:
+    """The items of the plan and what happened in each. `is_held`: the run is paused."""
+    left = LATEST
+    found: list[list[Line]] = []
+    for section in reversed(of.sections):
+        entries = section.entries[max(len(section.entries) - left, 0) :]
+        left -= len(entries)
+        lines = _section(section, width, now_ms=0 if of.is_over else now_ms, is_held=is_held)
+        for entry in entries:
+            lines.extend(_entry(entry, width, 0 if of.is_over else now_ms, of.began_ms))
+        found.append(lines)
+    total = sum(len(section.entries) for section in of.sections)
+    lines = [one for part in reversed(found) for one in part]
+    if total > LATEST:
+        said = f"{total - LATEST:,} earlier lines are not shown here: pullcord show RUN"
+        lines.insert(0, line(said, role="muted"))
+    if not lines and not of.is_over:
+        return [line("Nothing yet. Every step appears here as it begins.", role="muted")]
+    end = _end(of, width)
+    return [*lines, BLANK, *end] if lines and end else [*lines, *end]
+
+
+def _section(section: Section, width: int, *, now_ms: int, is_held: bool) -> list[Line]:
+    if not section.number:
+        return []
+    sign, role = _SIGN[section.status], _ROLE.get(section.status, "muted")
+    if section.status == "running" and is_held:
+        sign, role = "‖", "held"
+    took = _took(section.from_ms, section.to_ms, now_ms)
+    quiet = "muted" if section.status == "queued" else "strong"
+    name = (
+        Piece(f"{section.number:>2} "),
+        Piece(f"{sign} ", role),
+        Piece(flat(section.text), quiet),
+    )
+    lines = [spread(name, line(took, role="number"), width)]
+    for before in section.before:
+        lines.append(line(f"     - {flat(before)}", role="removed"))
+    if section.before:
+        lines.append(line(f"     + {flat(section.text)}", role="added"))
+    return lines
+
+
+def _entry(entry: Entry, width: int, now_ms: int, began_ms: int) -> Iterator[Line]:
+    match entry:
+        case Step():
+            yield _step(entry, width, now_ms)
+        case Said():
+            yield from _said(entry, width)
+        case Note():
+            yield note_line(entry, width, began_ms)
+        case Asked():
+            yield asked_line(entry, width, began_ms)
+
+
+def _step(step: Step, width: int, now_ms: int) -> Line:
+    sign, role = _SIGN[step.status], _ROLE.get(step.status, "muted")
+    if step.undo == "undone":
+        sign, role = "↶", "muted"
+    elif step.model and step.status == "done":
+        sign, role = "◆", "muted"
+    name = f"Asked {flat(step.model, 60)}" if step.model else flat(step.name, 80)
+    facts = " · ".join(fact for fact in (_became(step), *_facts(step)) if fact)
+    said = (Piece(f"   {sign} ", role), Piece(name), Piece(f"  {facts}", "muted"))
+    took = _took(step.from_ms, step.to_ms, now_ms)
+    return spread(said, line(took, role="number"), width)
+
+
+def _became(step: Step) -> str:
+    if step.undo:
+        return _UNDO[step.undo]
+    if step.status == "done":
+        return "" if step.model else flat(step.result, 60)
+    if step.status == "failed":
+        return f"failed: {flat(step.says, 120)}"
+    return _STATUS[step.status]
+
+
+def _facts(step: Step) -> Iterator[str]:
+    """What can be known of it before it has happened: its effect, its undo, what a stop does."""
+    if step.model:
+        yield step.bill
+        return
+    is_open = step.status == "running"
+    if step.tool or is_open:
+        yield EFFECT.get(step.effect, step.effect)
+        if step.undoable or step.effect != "none":
+            yield "can be undone" if step.undoable else "cannot be undone"
+    if is_open or step.run_in == "thread":
+        yield STOPS.get(step.run_in, "")
+    if step.attempt > 1:
+        yield f"attempt {step.attempt}"
+    if step.is_late and step.status != "done":
+        yield "it did happen, later"
+
+
+def _took(from_ms: int, to_ms: int, now_ms: int) -> str:
+    if to_ms:
+        return duration(to_ms - from_ms)
+    return clock(now_ms - from_ms) if from_ms and now_ms else ""
+
+
+def _said(said: Said, width: int) -> list[Line]:
+    """The last lines of it, with a mark where it was cut."""
+    if said.kind == "thought":
+        word = "Thinking" if said.state == "live" else "Thought"
+        return [line(f"     {word} · {count(len(said.text), 'character')}", role="muted")]
+    lines = paragraph(said.text[-4 * width :].rstrip(), width, first="     ", rest="     ")
+    kept = lines[-_WORDS:]
+    if len(lines) > len(kept) or len(said.text) > 4 * width:
+        kept[0] = (Piece("   … ", "muted"), kept[0][1])
+    return marked(kept, said)
+
+
+def marked(lines: list[Line], said: Said) -> list[Line]:
+    """The same, with where it was cut, or that more of it comes."""
+    if said.state == "cut":
+        return [*lines[:-1], (*lines[-1], Piece(" ■ cut here", "held strong"))]
+    return [*lines[:-1], (*lines[-1], Piece("▏", "running"))] if said.state == "live" else lines
+
+
+def note_line(note: Note, width: int, began_ms: int) -> Line:
+    who = (Piece(f"{flat(note.by, 40)} ", "strong"),) if note.by else ()
+    reason = f" “{flat(note.reason)}”" if note.reason else ""
+    effect = f" · in effect after {duration(note.took_ms)}" if note.took_ms >= 0 else ""
+    role = "" if note.is_press else "muted"
+    said = (Piece(f"   {note.sign} ", role), *who, Piece(flat(note.says) + reason, role))
+    at = line(f"+{clock(note.at_ms - began_ms)}", role="number")
+    return spread((*said, Piece(effect, "muted")), at, width)
+
+
+def asked_line(asked: Asked, width: int, began_ms: int) -> Line:
+    sign = {"open": "?", "withdrawn": "○"}.get(asked.status, "✕" if asked.is_no else "✓")
+    role = "waiting strong" if asked.status == "open" else "muted"
+    became = "waits for an answer" if asked.status == "open" else asked.answer or asked.status
+    said = (
+        Piece(f"   {sign} ", role),
+        Piece(flat(became, 120), role),
+        Piece(f"  {flat(asked.says)}"),
+    )
+    at = line(f"+{clock(asked.at_ms - began_ms)}", role="number")
+    return spread(said, at, width)
+
+
+def _end(of: Report, width: int) -> list[Line]:
+    if of.error:
+        return paragraph(of.error, width, role="failed", first=" ✕ ", rest="   ")
+    if of.result:
+        return paragraph(of.result, width, first=" ✓ ", rest="   ")
+    return []
+
+
+def text_lines(of: Report, width: int) -> list[Line]:
+    """All that was said, in order, with a mark where it was cut."""
+    found: list[Line] = []
+    for said in of.texts[-LATEST:]:
+        if found:
+            found.append(BLANK)
+        found.extend(_whole(said, width))
+    return found or [line("Nothing was said yet.", role="muted")]
+
+
+def _whole(said: Said, width: int) -> Iterator[Line]:
+    text, role, before = said.text, "", ""
+    if said.kind != "said":
+        role, before = "muted", "│ "
+        yield line("thought" if said.kind == "thought" else "output of a tool", role="muted")
+    if len(text) > TAIL:
+        yield line(f"… {len(text) - TAIL:,} earlier characters", role="muted")
+    lines = paragraph(text[-TAIL:], width - 1, role=role, first=before, rest=before)
+    yield from marked(lines, said)

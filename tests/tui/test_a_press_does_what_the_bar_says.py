@@ -1,0 +1,410 @@
+"""Every key is a command of the core, signed and by way of this screen; none alone destroys."""
+
+from string import printable
+
+import pytest
+
+from pullcord.core.events import (
+    Answered,
+    Asked,
+    CancelRequested,
+    Hurried,
+    ItemRewritten,
+    LimitsRaised,
+    PauseRequested,
+    QuestionAsked,
+    Redirected,
+    Resumed,
+)
+from pullcord.core.values import load as value_of
+from tests.tui.screen import Eyes, looking
+from tests.tui.store import Office
+
+CHANGED_S = 0.5  # longer than a key whose meaning has changed takes no press
+
+
+async def pressed(eyes: Eyes, run: str) -> list[Asked]:
+    """What somebody at this screen has asked of the run."""
+    return [e for e in await eyes.events(run) if isinstance(e, Asked) and e.via == "top"]
+
+
+async def test_p_pauses_and_says_who_and_by_which_way(office: Office) -> None:
+    await office.report("r1")
+    async with looking(office) as eyes:
+        await eyes.press("p")
+        asked = await eyes.recorded("r1", PauseRequested)
+        assert (asked.by, asked.via, asked.source) == ("ana", "top", "person")
+        await eyes.sees("◐ Pausing by you")
+
+
+async def test_p_again_while_it_pauses_cuts_but_not_under_a_double_press(office: Office) -> None:
+    await office.report("r1")
+    async with looking(office) as eyes:
+        await eyes.press("p")
+        await eyes.sees("Cut now")
+        await eyes.press("p")  # the finger was aimed at Pause
+        assert len(await pressed(eyes, "r1")) == 1
+        eyes.now.advance(CHANGED_S)
+        await eyes.press("p")
+        assert (await eyes.recorded("r1", Hurried)).via == "top"
+
+
+async def test_p_resumes_what_is_paused(office: Office) -> None:
+    await office.paused("r1")
+    async with looking(office) as eyes:
+        await eyes.press("p")
+        assert (await eyes.recorded("r1", Resumed)).by == "ana"
+        await eyes.sees("\n○ Queued")
+
+
+async def test_a_key_that_cannot_act_says_why_and_changes_nothing(office: Office) -> None:
+    await office.limited("r1")
+    async with looking(office) as eyes:
+        await eyes.press("p")
+        await eyes.sees("raise the limit first: it would stop again at once")
+        assert not await pressed(eyes, "r1")
+
+
+async def test_a_redirect_is_written_in_place_as_a_diff(office: Office) -> None:
+    await office.report("r1")
+    async with looking(office) as eyes:
+        await eyes.press("r")
+        await eyes.sees("- next  Write summary memo")
+        await eyes.write("Memo for EU only")
+        await eyes.sees("+ next  Memo for EU only")
+        await eyes.press("enter")
+        told = await eyes.recorded("r1", Redirected)
+        assert (told.instruction, told.by, told.via) == ("Memo for EU only", "ana", "top")
+        assert (await eyes.recorded("r1", ItemRewritten)).after == "Memo for EU only"
+        await eyes.until(lambda: eyes.app.bar.ask is None)
+
+
+async def test_esc_closes_what_is_open_keeps_what_was_written_and_stops_nothing(
+    office: Office,
+) -> None:
+    await office.report("r1")
+    async with looking(office) as eyes:
+        for opened in ("r", "?", "/", "c", "5"):
+            await eyes.press(opened)
+            await eyes.press("escape", "escape", "escape")
+        await eyes.press("r")
+        await eyes.write("half a thou")
+        await eyes.press("escape")
+        assert "half a thou" not in eyes.text
+        await eyes.press("r")
+        assert "half a thou" in eyes.text
+        await eyes.press("escape", "escape")
+        assert not await pressed(eyes, "r1")
+
+
+async def test_a_second_c_within_three_seconds_cancels(office: Office) -> None:
+    await office.report("r1")
+    async with looking(office) as eyes:
+        await eyes.press("c")
+        await eyes.sees("Cancel r1: saves partial work · undoes 1, cannot undo 0")
+        eyes.now.advance(2.9)
+        await eyes.press("c")
+        asked = await eyes.recorded("r1", CancelRequested)
+        assert (asked.by, asked.via, asked.reason, asked.now) == ("ana", "top", "", False)
+        await eyes.sees("◌ Cancelling by you")
+
+
+async def test_a_second_c_after_three_seconds_is_a_first_one(office: Office) -> None:
+    await office.report("r1")
+    async with looking(office) as eyes:
+        await eyes.press("c")
+        eyes.now.advance(3.1)
+        await eyes.press("c")
+        await eyes.sees("Cancel r1: saves partial work")
+        await eyes.press("escape")
+        assert not await pressed(eyes, "r1")
+
+
+async def test_a_key_that_is_held_down_cancels_nothing(office: Office) -> None:
+    await office.report("r1")
+    async with looking(office) as eyes:
+        eyes.hold("c", 9)
+        await eyes.sees("c was held down")
+        await eyes.press("escape")
+        assert not await pressed(eyes, "r1")
+
+
+@pytest.mark.parametrize("key", ["escape", "p", "x", "enter", "down", "space"])
+async def test_any_other_key_lets_go_and_does_nothing_else(office: Office, key: str) -> None:
+    await office.report("r1")
+    async with looking(office) as eyes:
+        await eyes.press("c")
+        await eyes.sees("any other key lets go")
+        await eyes.press(key)
+        assert "any other key lets go" not in eyes.text
+        await eyes.press("c")
+        await eyes.sees("any other key lets go")
+        assert not await pressed(eyes, "r1")
+
+
+async def test_no_single_key_cancels_whatever_is_pressed_before(office: Office) -> None:
+    await office.report("r1")
+    await office.waiting("r2", subject="x")
+    async with looking(office) as eyes:
+        keys = [*set(printable) - set("pqc\t\n\r\x0b\x0c"), "enter", "delete", "tab", "f1"]
+        for before in ("", "a"):
+            for key in keys:
+                eyes.hit(*before, key, "escape", "escape", "escape")
+            eyes.hit("c", "x", "c", "escape")
+            await eyes.press("escape")
+        for run in ("r1", "r2"):
+            assert not [e for e in await eyes.events(run) if isinstance(e, CancelRequested)]
+        assert eyes.app.is_running
+
+
+@pytest.mark.parametrize(
+    ("key", "reason"),
+    [("1", "wrong path"), ("2", "too expensive"), ("3", "changed my mind"), ("4", "looks unsafe")],
+)
+async def test_a_number_says_why(office: Office, key: str, reason: str) -> None:
+    await office.report("r1")
+    async with looking(office) as eyes:
+        await eyes.press("c", key)
+        await eyes.sees(f"{reason} ✓")
+        eyes.now.advance(2.9)
+        await eyes.press("c")
+        assert (await eyes.recorded("r1", CancelRequested)).reason == reason
+
+
+async def test_five_lets_somebody_write_why(office: Office) -> None:
+    await office.report("r1")
+    async with looking(office) as eyes:
+        await eyes.press("c", "5")
+        await eyes.sees("Enter: cancel · saves partial work")
+        await eyes.write("the board said no")
+        await eyes.press("enter")
+        assert (await eyes.recorded("r1", CancelRequested)).reason == "the board said no"
+
+
+async def test_a_cancel_that_was_armed_for_one_run_never_meets_another(office: Office) -> None:
+    await office.report("r1")
+    await office.report("r2")
+    async with looking(office) as eyes:
+        await eyes.look_at("r1")
+        await eyes.press("c")
+        eyes.app.select("r2")  # with the mouse, say
+        await eyes.press("c")
+        await eyes.sees("Cancel r2: saves partial work")
+        await eyes.press("escape")
+        assert not await pressed(eyes, "r1")
+        assert not await pressed(eyes, "r2")
+
+
+async def test_what_a_cancel_would_do_is_said_as_it_is_now(office: Office) -> None:
+    """It stays armed while the run goes on: a busy run must be as easy to cancel as an idle one."""
+    await office.report("r1")
+    async with looking(office) as eyes:
+        await eyes.press("c")
+        await office.finish("r1", "s1")
+        await eyes.sees("Cancel r1: saves partial work · undoes 1, cannot undo 1: score")
+        await eyes.press("c")
+        await eyes.recorded("r1", CancelRequested)
+
+
+async def test_while_it_is_cancelled_two_more_presses_stop_it_now(office: Office) -> None:
+    await office.cancelling("r1")
+    async with looking(office) as eyes:
+        await eyes.press("c")
+        await eyes.sees("Stop now r1: kills the tool, may leave it half done")
+        await eyes.press("c")
+        assert (await eyes.recorded("r1", Hurried)).via == "top"
+
+
+async def test_plus_raises_the_limit_that_has_stopped_it(office: Office) -> None:
+    await office.limited("r1")
+    async with looking(office) as eyes:
+        await eyes.press("+")
+        await eyes.sees("steps=2")
+        await eyes.press("enter")
+        raised = await eyes.recorded("r1", LimitsRaised)
+        assert (raised.caps, raised.via) == ({"steps": 2}, "top")
+
+
+async def test_a_limit_that_is_none_is_refused_and_what_was_written_stays(office: Office) -> None:
+    await office.limited("r1")
+    async with looking(office) as eyes:
+        await eyes.press("+")
+        await eyes.write(" more")
+        await eyes.press("enter")
+        await eyes.sees("'more' is not a limit")
+        assert "steps=2 more" in eyes.text
+        await eyes.press("escape")
+        assert not await pressed(eyes, "r1")
+
+
+async def test_a_stop_takes_hold_of_a_run_whose_process_is_gone(office: Office) -> None:
+    await office.orphan("r1")
+    async with looking(office) as eyes:
+        await eyes.sees("No process drives it.")
+        await eyes.press("p")
+        await eyes.sees("‖ Paused by you")
+        await eyes.press("c", "c")
+        await eyes.sees("■ Cancelled by you")
+
+
+async def test_what_is_written_for_one_run_is_never_sent_to_another(office: Office) -> None:
+    await office.report("r1")
+    await office.report("r2")
+    async with looking(office) as eyes:
+        await eyes.look_at("r1")
+        await eyes.press("r")
+        await eyes.write("only EU")
+        eyes.app.select("r2")  # with the mouse, say
+        await eyes.press("enter", "r")
+        assert "only EU" not in eyes.text
+        await eyes.press("escape")
+        await eyes.look_at("r1")
+        await eyes.press("r")
+        assert "only EU" in eyes.text  # it was kept where it belongs
+        await eyes.press("escape")
+        assert not await pressed(eyes, "r1")
+        assert not await pressed(eyes, "r2")
+
+
+async def test_leaving_stops_nothing_and_says_so(office: Office) -> None:
+    await office.report("r1")
+    await office.waiting("r2")
+    async with looking(office) as eyes:
+        await eyes.press("q")
+    assert eyes.app.return_value == "Nothing was stopped. 2 runs go on as before."
+    assert not await pressed(eyes, "r1")
+
+
+@pytest.mark.parametrize("key", ["ctrl+c", "ctrl+q"])
+async def test_ctrl_c_leaves_too_also_while_somebody_writes(office: Office, key: str) -> None:
+    await office.report("r1")
+    async with looking(office) as eyes:
+        await eyes.press("r", "x", key)
+    assert eyes.app.return_value == "Nothing was stopped. 1 run goes on as before."
+    assert not await pressed(eyes, "r1")
+
+
+async def test_what_is_pasted_is_one_line_and_presses_no_key(office: Office) -> None:
+    await office.report("r1")
+    async with looking(office) as eyes:
+        eyes.paste("c\nc\n")
+        await eyes.press("r")
+        eyes.paste("EU\nonly\x1b[2J")
+        await eyes.sees("+ next  EU only␛[2J")
+        await eyes.press("escape")
+        assert not await pressed(eyes, "r1")
+
+
+# --- approvals ------------------------------------------------------------------------------------
+
+
+async def test_a_call_can_be_allowed_after_a_second_on_the_screen(office: Office) -> None:
+    await office.waiting("r1")
+    async with looking(office) as eyes:
+        await eyes.press("a")
+        await eyes.sees("read it first")
+        await eyes.press("y")
+        await eyes.sees("Read it first: a call can be approved after a second")
+        assert not await pressed(eyes, "r1")
+        eyes.now.advance(1.1)
+        await eyes.press("y")
+        answered = await eyes.recorded("r1", Answered)
+        assert (answered.verdict, answered.by, answered.via) == ("approved", "ana", "top")
+
+
+async def test_the_true_call_comes_first_and_the_agents_words_are_quoted(office: Office) -> None:
+    await office.waiting("r1")
+    async with looking(office) as eyes:
+        await eyes.press("a")
+        await eyes.sees("The agent says")
+        lines = eyes.lines
+        call = lines.index("send_email(")
+        assert lines[call + 1 : call + 4] == [
+            "    attach = [1,2]",
+            '    subject = "Q3 churn"',
+            '    to = "board@example.com"',
+        ]
+        says = next(n for n, line in enumerate(lines) if "│ “I only send" in line)
+        assert call < says
+
+
+async def test_a_call_that_is_longer_than_the_screen_is_read_to_its_end_first(
+    office: Office,
+) -> None:
+    await office.waiting("r1", body="harmless words " * 200, to="thief@example.com")
+    async with looking(office) as eyes:
+        await eyes.press("a")
+        await eyes.sees("\nsend_email(\n")
+        eyes.now.advance(2)
+        await eyes.press("y")
+        await eyes.sees("read it to its end first")
+        assert not await pressed(eyes, "r1")
+        while "thief@example.com" not in eyes.text:
+            await eyes.press("pagedown")
+        await eyes.press("pagedown", "y")
+        assert (await eyes.recorded("r1", Answered)).verdict == "approved"
+
+
+async def test_newlines_in_an_argument_push_nothing_out_of_view(office: Office) -> None:
+    await office.waiting("r1", a="\n" * 40, to="board@example.com")
+    async with looking(office) as eyes:
+        await eyes.press("a")
+        await eyes.sees("\nsend_email(\n")
+        assert r'a = "\n\n\n' in eyes.text
+        assert "to = " in eyes.text
+
+
+async def test_n_denies_and_the_agent_is_told_why(office: Office) -> None:
+    await office.waiting("r1")
+    async with looking(office) as eyes:
+        await eyes.press("a")
+        await eyes.sees("\nsend_email(\n")
+        await eyes.press("n")
+        await eyes.sees("Enter denies send_email. The agent is told why")
+        await eyes.write("not before Monday")
+        await eyes.press("enter")
+        answered = await eyes.recorded("r1", Answered)
+        assert (answered.verdict, answered.reason) == ("denied", "not before Monday")
+
+
+async def test_e_puts_other_arguments_in_the_place_of_its_own(office: Office) -> None:
+    await office.waiting("r1", eur=500)
+    async with looking(office) as eyes:
+        await eyes.press("a")
+        await eyes.sees("\nsend_email(\n")
+        await eyes.press("e")
+        await eyes.sees('{"eur":500}')
+        await eyes.press("backspace", "backspace", "backspace", "}", "enter")
+        answered = await eyes.recorded("r1", Answered)
+        assert (answered.verdict, value_of(answered.value)) == ("edited", {"eur": 5})
+
+
+async def test_y_means_nothing_where_no_call_is_on_the_screen(office: Office) -> None:
+    await office.waiting("r1")
+    async with looking(office) as eyes:
+        eyes.now.advance(10)
+        await eyes.press("y", "n", "e")
+        assert eyes.app.bar.ask is None
+        assert not await pressed(eyes, "r1")
+
+
+async def test_a_shows_the_run_that_waits_wherever_it_is(office: Office) -> None:
+    await office.waiting("r1")
+    await office.report("r2")
+    async with looking(office) as eyes:
+        await eyes.look_at("r2")
+        await eyes.press("a")
+        await eyes.sees("\nsend_email(\n")
+        assert eyes.app.roster.kept == "r1"
+
+
+async def test_a_question_is_answered_in_place(office: Office) -> None:
+    asked = QuestionAsked(question="q1", text="Which year?")
+    await office.working("r1", asked)
+    async with looking(office) as eyes:
+        await eyes.press("a")
+        await eyes.sees("│ Which year?")
+        await eyes.press("e")
+        await eyes.write("2026")
+        await eyes.press("enter")
+        assert value_of((await eyes.recorded("r1", Answered)).value) == 2026

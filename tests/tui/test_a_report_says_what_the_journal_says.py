@@ -1,0 +1,58 @@
+"""What is shown of a run agrees with what the core makes of the same records."""
+
+from hypothesis import given
+
+from pullcord.core.events import Record
+from pullcord.core.fold import replay
+from pullcord.journal.reading import Cursor
+from pullcord.tui.report import Report
+from pullcord.tui.seen import Step
+from pullcord.tui.steplines import step_lines, text_lines
+from pullcord.tui.timeline import spans_of, timeline_lines
+from tests.core.histories import histories
+
+STATUS = {
+    "started": "running",
+    "finished": "done",
+    "failed": "failed",
+    "interrupted": "interrupted",
+    "in_doubt": "in_doubt",
+}
+
+
+def reported(records: list[Record]) -> Report:
+    made = Report()
+    made.take((Cursor(record.seq), record) for record in records)
+    return made
+
+
+@given(histories())
+def test_every_step_is_there_once_with_its_outcome(records: list[Record]) -> None:
+    run, made = replay("r1", records), reported(records)
+    shown = [e for section in made.sections for e in section.entries if isinstance(e, Step)]
+    assert [step.name for step in shown] == [step.name for step in run.steps.values()]
+    for step, known in zip(shown, run.steps.values(), strict=True):
+        wanted = STATUS[known.status] if known.began else "not_started"
+        assert step.status == wanted
+        assert (step.undo == "undone") == (known.undo == "undone")
+
+
+@given(histories())
+def test_it_is_over_when_the_run_has_ended_and_only_then(records: list[Record]) -> None:
+    run, made = replay("r1", records), reported(records)
+    assert made.is_over == run.ended
+    assert made.seq == run.seq
+    paces = {"queued": "queued", "pausing": "pausing", "paused": "paused", "waiting": "waiting"}
+    if not run.ended:
+        assert made.stretches[-1].pace == paces.get(run.state, made.stretches[-1].pace)
+
+
+@given(histories())
+def test_every_history_can_be_drawn_at_any_width(records: list[Record]) -> None:
+    made = reported(records)
+    for width in (20, 79, 200):
+        assert step_lines(made, width, now_ms=made.at_ms + 5, is_held=False)
+        assert text_lines(made, width)
+        assert timeline_lines(made, width, now_ms=made.at_ms + 5)
+        spans = spans_of(made, width, now_ms=made.at_ms + 5)
+        assert all(span.start < span.end <= width for span in spans)

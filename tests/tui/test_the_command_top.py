@@ -1,0 +1,165 @@
+"""`pullcord top` as a person starts it: a process in a real pseudo-terminal, on a real store."""
+
+import asyncio
+import fcntl
+import os
+import pty
+import re
+import struct
+import subprocess
+import sys
+import termios
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from pullcord.core.events import PauseRequested
+from pullcord.journal.journal import Journal
+from pullcord.journal.sqlite import SqliteStore
+from tests.cli.terminal import Terminal, agent
+from tests.tui.store import Office
+
+WITHOUT = """
+import sys, importlib.util as util
+find = util.find_spec
+util.find_spec = lambda name, *more: None if name == "textual" else find(name, *more)
+from pullcord.cli.main import main
+sys.exit(main(["top", "--store", sys.argv[1]]))
+"""
+
+
+class Tty:
+    """A process whose terminal we are."""
+
+    def __init__(self, *words: str, env: dict[str, str]) -> None:
+        ours, theirs = pty.openpty()
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+        self._fd = ours
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "pullcord", *words],
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            env=os.environ | {"TERM": "xterm-256color", "COLUMNS": "80", "LINES": "24"} | env,
+            start_new_session=True,
+        )
+        os.close(theirs)
+        self.said = ""
+
+    def press(self, keys: str) -> None:
+        """What it says from now on comes after this."""
+        self.said = ""
+        os.write(self._fd, keys.encode())
+
+    def until(self, holds: Callable[[str], bool]) -> str:
+        """Read on until it has said so. The test's own timeout is the bound."""
+        while not holds(self.said):
+            self.said += self._read()
+        return self.said
+
+    def _read(self) -> str:
+        try:
+            return os.read(self._fd, 65536).decode(errors="replace")
+        except OSError as error:  # the other end is closed
+            raise AssertionError(f"it has left, having said: {self.said[-2000:]}") from error
+
+    def end(self) -> tuple[int, str]:
+        while True:
+            try:
+                self.said += os.read(self._fd, 65536).decode(errors="replace")
+            except OSError:
+                return self.process.wait(), self.said
+
+    def close(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        os.close(self._fd)
+
+
+@contextmanager
+def started(store: Path, *words: str, **env: str) -> Generator[Tty]:
+    tty = Tty("top", "--store", str(store), "--by", "ana", *words, env=env)
+    try:
+        yield tty
+    finally:
+        tty.close()
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    path = tmp_path / "runs.db"
+
+    async def fill() -> None:
+        office = Office(path)
+        await office.report("r-report")
+        await office.journal.aclose()
+
+    asyncio.run(fill())
+    return path
+
+
+def test_it_shows_the_runs_takes_a_key_and_leaves_without_stopping_anything(store: Path) -> None:
+    with started(store) as top:
+        top.until(lambda said: "Score churn risk" in said)
+        top.press("r")
+        top.until(lambda said: "closes this" in said)
+        top.press("\x1b")
+        top.until(lambda said: "rewrites" in said)
+        top.press("q")
+        status, said = top.end()
+    assert status == 0
+    assert "Nothing was stopped. 1 run goes on as before." in said
+    assert controls(store) == []
+
+
+def test_a_press_is_in_the_journal_before_the_screen_says_so(store: Path) -> None:
+    with started(store) as top:
+        top.until(lambda said: "Score churn risk" in said)
+        top.press("p")
+        top.until(lambda said: "Paused by you" in said or "Pausing by you" in said)
+        assert controls(store) == [("ana", "top")]
+        top.press("\x03")
+        assert top.end()[0] == 0
+
+
+def test_without_colour_it_says_the_same(store: Path) -> None:
+    with started(store, NO_COLOR="1") as top:
+        said = top.until(lambda said: "Score churn risk" in said)
+        coloured = {tuple(map(int, rgb)) for rgb in re.findall(r"[34]8;2;(\d+);(\d+);(\d+)", said)}
+        assert all(red == green == blue for red, green, blue in coloured)
+        top.press("q")
+        top.end()
+
+
+def test_what_must_be_installed_is_said(store: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT, str(store)], capture_output=True, text=True
+    )
+    assert done.returncode == 2
+    assert "pip install 'pullcord[tui]'" in done.stderr
+
+
+def test_without_a_terminal_it_says_what_to_use_instead(tmp_path: Path) -> None:
+    pullcord = Terminal(tmp_path)
+    pullcord("run", agent("quick"), "--run-id", "r1")
+    said = pullcord("top")
+    assert (said.status, said.out) == (2, "")
+    assert "pullcord ps --json" in said.err
+
+
+def test_a_store_that_is_not_there_is_not_made(tmp_path: Path) -> None:
+    with started(tmp_path / "none.db") as top:
+        status, said = top.end()
+    assert status == 2
+    assert "There is no store at" in said
+    assert not (tmp_path / "none.db").exists()
+
+
+def controls(path: Path) -> list[tuple[str, str]]:
+    """Who has paused the run, and by which way."""
+    journal = Journal(SqliteStore(path))
+    found = [record.event for record in journal.read_now("r-report")]
+    asyncio.run(journal.aclose())
+    return [(event.by, event.via) for event in found if isinstance(event, PauseRequested)]
