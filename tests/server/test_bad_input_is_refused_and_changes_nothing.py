@@ -243,7 +243,7 @@ async def test_what_cannot_be_started_is_not(there: House) -> None:
         {"agent": "asks", "on_exhausted": "explode"},
         {"agent": "asks", "input": 2**64},
         {"agent": "asks", "by": "somebody else"},
-        {"agent": "asks", "run_id": "mine"},
+        {"agent": "asks", "run_id": "../mine"},
         {"agent": ["asks"]},
         {},
     ):

@@ -34,7 +34,9 @@ LADDER: Final = {"view": 0, "control": 1, "approve": 2, "admin": 3}
 NEEDS: Final = {
     # what → the right, and whether one given one run has it: for that run, for what shows only
     # that run, or never
-    **dict.fromkeys(["GET /me", "GET /runs", "GET /events", "GET /inbox"], ("view", "mine")),
+    **dict.fromkeys(
+        ["GET /me", "GET /runs", "GET /find", "GET /events", "GET /inbox"], ("view", "mine")
+    ),
     "GET /agents": ("view", "never"),
     **dict.fromkeys(
         [f"GET /runs/{{run}}{what}" for what in ("", "/records", "/receipt", "/events")],

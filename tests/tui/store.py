@@ -79,9 +79,6 @@ class Office:
     async def say(self, run: str, part: str, text: str, offset: int = 0) -> None:
         await self.journal.say(self._leases[run], part, text, offset=offset)
 
-    async def finish(self, run: str, step: str) -> None:
-        await self.add(run, StepFinished(step=step))
-
     # --- one of each ---
 
     async def report(self, run: str) -> None:

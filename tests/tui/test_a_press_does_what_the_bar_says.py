@@ -15,6 +15,7 @@ from pullcord.core.events import (
     QuestionAsked,
     Redirected,
     Resumed,
+    StepStarted,
 )
 from pullcord.core.values import load as value_of
 from tests.tui.screen import Eyes, looking
@@ -101,7 +102,7 @@ async def test_a_second_c_within_three_seconds_cancels(office: Office) -> None:
     await office.report("r1")
     async with looking(office) as eyes:
         await eyes.press("c")
-        await eyes.sees("Cancel r1: saves partial work · undoes 1, cannot undo 0")
+        await eyes.sees("Cancel r1: saves partial work · undoes 1, cannot undo 1: score")
         eyes.now.advance(2.9)
         await eyes.press("c")
         asked = await eyes.recorded("r1", CancelRequested)
@@ -200,8 +201,8 @@ async def test_what_a_cancel_would_do_is_said_as_it_is_now(office: Office) -> No
     await office.report("r1")
     async with looking(office) as eyes:
         await eyes.press("c")
-        await office.finish("r1", "s1")
-        await eyes.sees("Cancel r1: saves partial work · undoes 1, cannot undo 1: score")
+        await office.add("r1", StepStarted(step="p1", name="pay"))
+        await eyes.sees("Cancel r1: saves partial work · undoes 1, cannot undo 2: score, pay")
         await eyes.press("c")
         await eyes.recorded("r1", CancelRequested)
 

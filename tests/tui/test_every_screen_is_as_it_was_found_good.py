@@ -81,7 +81,7 @@ async def test_the_bar_is_whole_at_any_size(office: Office, width: int, height: 
             "Pause",
             "Redirect",
             "Cancel",
-            "undo 0",
+            "score",
         ):
             assert word in bar
         assert "Score churn risk" in eyes.lines[1]  # and so is the run in the list

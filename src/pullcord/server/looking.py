@@ -58,7 +58,7 @@ def _about(agent: Any) -> str:
 
 async def find(desk: Desk, request: Request, _: None) -> Found:
     """By as much of its id as somebody has typed."""
-    begins = check_id(request.query_params.get("begins", ""))
+    begins = _id(request.query_params.get("begins"), "run") or ""
     limit = _number(request.query_params.get("limit"), "limit", default=4, most=desk.bounds.page)
     if (only := grant_of(request).run) is not None:
         return Found([only] if only.startswith(begins) else [])
