@@ -42,6 +42,7 @@ MAY_LOAD = {
     "pullcord.core.trail",
     "pullcord.core.undo",
     "pullcord.core.values",
+    "pullcord.core.visible",
     "pullcord.errors",
     "pullcord.journal",
     "pullcord.journal.chain",

@@ -6,7 +6,7 @@ import sys
 from contextlib import redirect_stdout
 from typing import Any, Final
 
-from pullcord.cli.as_json import printable, to_json
+from pullcord.cli.as_json import to_json
 from pullcord.cli.control import print_ack
 from pullcord.cli.cord import Cord, reach
 from pullcord.cli.given import text_of, value_of
@@ -28,6 +28,7 @@ from pullcord.core.limits import caps_in, parsed
 from pullcord.core.states import RunState
 from pullcord.core.undo import to_undo
 from pullcord.core.values import load
+from pullcord.core.visible import visible
 from pullcord.errors import InvalidInput
 from pullcord.journal.reading import START
 from pullcord.journal.store import LiveText
@@ -100,7 +101,7 @@ def _undo(asked: Any, cord: Cord) -> int:
         if asked.json:
             print_ack(asked, ack)
         else:
-            print(printable(ack.message), file=sys.stderr)
+            print(visible(ack.message), file=sys.stderr)
         return REFUSED
     [born] = cord.records(asked.run, 0, 1)
     if asked.detach:

@@ -6,7 +6,6 @@ import sys
 from importlib import import_module
 from typing import Any, Final
 
-from pullcord.cli.as_json import printable
 from pullcord.cli.as_json import to_json as to_json
 from pullcord.cli.cord import Cord, reach
 from pullcord.cli.given import text_of
@@ -28,6 +27,7 @@ from pullcord.core.commands import (
 )
 from pullcord.core.states import TERMINAL, RunState
 from pullcord.core.values import NULL, dump
+from pullcord.core.visible import visible
 from pullcord.errors import InvalidInput
 
 REFUSED: Final = 3
@@ -139,7 +139,7 @@ def _refused(asked: Any, ack: Ack) -> int:
     if asked.json:
         print_ack(asked, ack)
     else:
-        print(printable(ack.message), file=sys.stderr)
+        print(visible(ack.message), file=sys.stderr)
     return REFUSED
 
 

@@ -14,7 +14,7 @@ from pullcord.cli.remote import reach as remote
 from pullcord.cli.settings import Settings, settings, settle
 from pullcord.cli.shapes import Finding
 from pullcord.cli.store import Desk, desk
-from pullcord.cli.words import line
+from pullcord.cli.words import line, plain
 from pullcord.core.run import Run
 from pullcord.core.states import LIVING, NEEDS_OWNER, RunState
 from pullcord.errors import PullcordError
@@ -42,7 +42,7 @@ def carry_out(asked: Any) -> int:
         sys.stdout.write(to_json(findings))
     else:
         for finding in findings:
-            print(f"{'✓' if finding.is_fine else '!'} {finding.what:<14}{finding.found}")
+            print(f"{'✓' if finding.is_fine else '!'} {finding.what:<14}{plain(finding.found)}")
     return 0 if all(finding.is_fine for finding in findings) else 1
 
 

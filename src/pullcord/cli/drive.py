@@ -1,23 +1,22 @@
 """run, fork, continue, and resume where nobody drives: an agent from a file, driven right here."""
 
 import asyncio
-import importlib.util
-import inspect
 import json
-import os
 import signal
 import sys
-from contextlib import aclosing, redirect_stdout
+from contextlib import aclosing, suppress
 from pathlib import Path
 from typing import Any, Final
 
 from pullcord.cli.control import print_ack, to_json, value_of
 from pullcord.cli.given import text_of
+from pullcord.cli.live import Live, wanted
+from pullcord.cli.loading import load_agents
 from pullcord.cli.look import Telling
 from pullcord.cli.parser import store_path
 from pullcord.cli.secret_names import from_environment
 from pullcord.cli.store import desk, whoami
-from pullcord.cli.words import plain, receipt_lines, state, why
+from pullcord.cli.words import offers, plain, receipt_lines, state, why
 from pullcord.core.commands import Undo
 from pullcord.core.events import (
     Created,
@@ -25,7 +24,6 @@ from pullcord.core.events import (
     PauseRequested,
     QuestionAsked,
     Record,
-    TextEnded,
 )
 from pullcord.core.limits import caps_as_condition, caps_in, parsed
 from pullcord.core.receipts import Receipt
@@ -34,7 +32,7 @@ from pullcord.core.values import check_id
 from pullcord.errors import InvalidInput
 from pullcord.journal.reading import START, Cursor, records_of
 from pullcord.journal.store import LiveText
-from pullcord.runtime.agents import Agent, adapted
+from pullcord.runtime.agents import Agent
 from pullcord.runtime.handle import RunHandle
 from pullcord.runtime.identity import new_run_id
 from pullcord.runtime.opening import open_runtime
@@ -72,7 +70,7 @@ def drive_here(asked: Any) -> int:
     agents, _ = load_agents(born.target, born.cwd)
     with desk(asked) as here:
         head, _ = here.run(asked.run)
-    return asyncio.run(_drive(asked, agents, asked.run, None, after=Cursor(head.seq)))
+    return _driven(asked, agents, asked.run, None, after=Cursor(head.seq))
 
 
 def _run(asked: Any) -> int:
@@ -98,7 +96,7 @@ def _run(asked: Any) -> int:
             on_exhausted=asked.on_exhausted,
         )
 
-    return asyncio.run(_drive(asked, agents, run_id, start))
+    return _driven(asked, agents, run_id, start)
 
 
 def _fork(asked: Any) -> int:
@@ -189,7 +187,7 @@ def _next(asked: Any, born: Created, make: Any) -> int:
         print(run_id if not asked.json else json.dumps({"run": run_id}))
         return 0
     agents, _ = load_agents(born.target, born.cwd)
-    return asyncio.run(_drive(asked, agents, run_id, None))
+    return _driven(asked, agents, run_id, None)
 
 
 def _opened(asked: Any, agents: dict[str, Agent], only: str | None = None) -> Runtime:
@@ -207,6 +205,54 @@ def _birth(asked: Any) -> Created:
         [record] = here.read(lambda view: records_of(view, asked.run, 0, 1))
     assert isinstance(record.event, Created)
     return record.event
+
+
+def _driven(
+    asked: Any, agents: dict[str, Agent], run_id: str, start: Any, *, after: Cursor = START
+) -> int:
+    """Drive it here; with a bar, if somebody sits in front of it."""
+    if not wanted(asked):
+        return asyncio.run(_drive(asked, agents, run_id, start, after=after))
+    with Live(store_path(asked.store), me=whoami(asked.by)) as live:
+        return asyncio.run(_drive_live(asked, agents, run_id, start, after, live))
+
+
+async def _drive_live(
+    asked: Any, agents: dict[str, Agent], run_id: str, start: Any, after: Cursor, live: Live
+) -> int:
+    loop, over = asyncio.get_running_loop(), asyncio.Event()
+    async with _opened(asked, agents, run_id) as runtime:
+        run = await start(runtime) if start else await runtime.get(run_id)
+        live.began(
+            run.id,
+            watch=runtime.journal.watch,
+            over=lambda: _told(loop, over),
+            after=after,
+            hold_s=runtime.habits.hold_s,
+        )
+        await over.wait()
+        if live.broken:
+            _note(f"The bar has failed: {plain(str(live.broken))}. The run goes on.\n")
+            return await _follow(asked, run, Cursor((await run.look()).seq))
+        if not live.leaves:
+            return await _ended_live(asked, run, live.telling.last_words if live.telling else "")
+        _note(f"Giving {run.id} back.\n")
+        open_ones = (await run.look()).open_questions()
+    return _kept(run.id, open_ones)
+
+
+def _told(loop: asyncio.AbstractEventLoop, over: asyncio.Event) -> None:
+    with suppress(RuntimeError):  # the loop is closed: nobody is left to be told
+        loop.call_soon_threadsafe(over.set)
+
+
+async def _ended_live(asked: Any, run: RunHandle, said: str) -> int:
+    """Say what it has left behind, and how to go on."""
+    made, ended = await run.receipt(), await run.look()
+    status = await _ended(asked, run, said, is_told=True)
+    _note("".join(f"{line}\n" for line in receipt_lines(made)))
+    _note("".join(f"  {'next' if not at else '':<15}{o}\n" for at, o in enumerate(offers(ended))))
+    return status
 
 
 async def _drive(
@@ -227,29 +273,33 @@ async def _drive(
         following.cancel()
         print(f"\nGiving {run.id} back.", file=sys.stderr)
         open_ones = (await run.look()).open_questions()
-    print(f"It is kept as it is. Go on with: pullcord resume {run.id}", file=sys.stderr)
+    return _kept(run.id, open_ones)
+
+
+def _kept(run_id: str, open_ones: list[str]) -> int:
+    _note(f"It is kept as it is. Go on with: pullcord resume {run_id}\n")
     for question in open_ones:
-        print(f"It waits for: pullcord answer {run.id} {question} VALUE", file=sys.stderr)
+        _note(f"It waits for: pullcord answer {run_id} {question} VALUE\n")
     return INTERRUPTED
 
 
+def _print(text: str) -> None:
+    print(text, end="", flush=True)
+
+
+def _note(text: str) -> None:
+    print(text, end="", file=sys.stderr, flush=True)
+
+
 async def _follow(asked: Any, run: RunHandle, after: Cursor) -> int:
-    telling = Telling(run.id, as_json=asked.json)
-    out = sys.stdout
+    telling = Telling(run.id, as_json=asked.json, says=_print, tells=_note)
     if not asked.json:
         verb = "goes on" if after.seq else "started"
         print(f"{run.id} {verb}. To stop it: pullcord cancel {run.id}", file=sys.stderr)
     async with aclosing(run.events(after=after)) as events:
         async for cursor, item in events:
-            is_text = isinstance(item, LiveText) or isinstance(item.event, TextEnded)
-            if asked.json or is_text:
-                telling.tell(cursor, item)
-            else:
-                telling.end_line()
-                with redirect_stdout(sys.stderr):
-                    telling.tell(cursor, item)
+            telling.tell(cursor, item)
             _point_out(asked, run.id, item)
-    out.flush()
     return await _ended(asked, run, telling.last_words)
 
 
@@ -271,82 +321,19 @@ def _point_out(asked: Any, run_id: str, item: Record | LiveText) -> None:
             pass
 
 
-async def _ended(asked: Any, run: RunHandle, said: str) -> int:
+async def _ended(asked: Any, run: RunHandle, said: str, *, is_told: bool = False) -> int:
     """Say how it ended. A result that was the last thing said is not said once more."""
     ended = await run.reached(*TERMINAL)
     for child, known in ended.children.items():
         if known.detached and not asked.json:
             print(f"{child} is on its own. Go on with it: pullcord resume {child}", file=sys.stderr)
-    if ended.state is RunState.STOPPED and not asked.json:
+    if ended.state is RunState.STOPPED and not asked.json and not is_told:
         print(f"{state(ended.state)}{why(ended)}", file=sys.stderr)
     if ended.state is RunState.COMPLETED:
         result = await run.result()
         if not asked.json and result is not None and result != said:
-            print(plain(result) if isinstance(result, str) else json.dumps(result))
+            print(plain(result if isinstance(result, str) else json.dumps(result)))
         return 0
-    if not asked.json and ended.state is not RunState.STOPPED:
+    if not asked.json and ended.state is not RunState.STOPPED and not is_told:
         print(state(ended.state), file=sys.stderr)
     return REFUSED if ended.state is RunState.CANCELLED else FAILED
-
-
-def load_agents(target: str, cwd: str | None) -> tuple[dict[str, Agent], str]:
-    """Return the agents in a file, and which one is meant.
-
-    Every async function whose first parameter is called `ctx` is one, so that they can spawn
-    each other.
-    """
-    where, _, name = target.rpartition(":")
-    path = Path(cwd or ".", where).resolve()
-    if not where or not name or not path.is_file():
-        raise InvalidInput(
-            f"{target!r} does not name an agent: it takes a file and a function in it, and "
-            f"{path} is not a file. Nothing was started. For example: pullcord run report.py:churn"
-        )
-    agents = _agents_in(path)
-    if name not in agents:
-        known = ", ".join(agents) or "none"
-        raise InvalidInput(
-            f"There is no agent {name} in {os.path.relpath(path)}; it has: {known}. Nothing was "
-            "started. An agent is an async function whose first parameter is called ctx, or a "
-            "pydantic_ai.Agent."
-        )
-    return agents, name
-
-
-def load_file(file: str) -> dict[str, Agent]:
-    """Return all agents in a file, by their names.
-
-    Raises:
-        InvalidInput: there is no such file, or no agent in it.
-    """
-    path = Path(file).resolve()
-    if not path.is_file():
-        raise InvalidInput(
-            f"{file!r} is not a file. Nothing was started. For example: pullcord serve report.py"
-        )
-    if not (agents := _agents_in(path)):
-        raise InvalidInput(
-            f"There is no agent in {file}. Nothing was started. An agent is an async function "
-            "whose first parameter is called ctx, or a pydantic_ai.Agent."
-        )
-    return agents
-
-
-def _agents_in(path: Path) -> dict[str, Agent]:
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[path.stem] = module
-    sys.path.insert(0, str(path.parent))
-    spec.loader.exec_module(module)
-    return {key: found for key, value in vars(module).items() if (found := _agent(value))}
-
-
-def _agent(value: Any) -> Agent | None:
-    if isinstance(value, Agent):
-        return value
-    if inspect.iscoroutinefunction(value):
-        first = next(iter(inspect.signature(value).parameters), "")
-        return Agent(value) if first == "ctx" else None
-    return Agent(value) if adapted(value) else None

@@ -6,7 +6,7 @@ from typing import Any
 from pullcord.cli.as_json import to_json
 from pullcord.cli.cord import reach
 from pullcord.cli.shapes import Attention, Card
-from pullcord.cli.words import call, clock, coloured, line, plain
+from pullcord.cli.words import call_lines, clock, coloured, line
 
 
 def carry_out(asked: Any) -> int:
@@ -26,7 +26,7 @@ def _approvals(cards: list[Card]) -> None:
     if not cards:
         print("Nothing waits for approval.")
     for card in cards:
-        print(coloured(call(card.tool, card.args), "1"))
+        print(coloured("\n".join(call_lines(card.tool, card.args)), "1"))
         undo = "can be undone" if card.can_be_undone else "cannot be undone"
         left = clock(card.expires_in_ms)
         print(f"  {card.run} · {line(card.agent)} · {card.effect}, {undo} · expires in {left}")
@@ -39,7 +39,7 @@ def _attention(items: list[Attention]) -> None:
     if not items:
         print("Nothing needs attention.")
     for item in items:
-        print(f"! {plain(item.text)}")
+        print(f"! {line(item.text, 1000)}")
         print(
             f"  {item.run} · {item.state} · when it is dealt with: "
             f"pullcord settle {item.run} {item.item}"

@@ -173,7 +173,7 @@ def nobody(run: Run, records: list[Record]) -> str:
     if isinstance(born, Created) and born.target:
         return f"No process drives it. Drive it here: pullcord resume {run.id}"
     return (
-        f"No process knows {run.agent}. Start one with "
+        f"No process knows {line(run.agent)}. Start one with "
         f"pullcord.open(STORE, agents={{{run.agent!r}: ...}})."
     )
 

@@ -6,9 +6,10 @@ import sys
 from importlib import import_module
 from typing import Any, Final
 
-from pullcord.cli.as_json import printable, to_json
+from pullcord.cli.as_json import to_json
 from pullcord.cli.parser import VERBS, parse
 from pullcord.cli.settings import settle
+from pullcord.core.visible import visible
 from pullcord.errors import InvalidInput, NotReached, PullcordError, RunNotFound, ThreadBusy
 
 FAILED: Final = 1
@@ -51,7 +52,7 @@ def _say(asked: Any, error: PullcordError) -> int:
     if getattr(asked, "json", False):
         sys.stdout.write(to_json({"error": type(error).__name__, "message": str(error)}))
     else:
-        print(printable(str(error)), file=sys.stderr)
+        print(visible(str(error)), file=sys.stderr)
     if isinstance(error, InvalidInput | RunNotFound):
         return USAGE
     return REFUSED if isinstance(error, ThreadBusy | NotReached) else FAILED

@@ -44,7 +44,9 @@ VERBS: Final[dict[str, Verb]] = {
         "FILE.py:NAME names an async function that takes a context, or a pydantic_ai.Agent, whose\n"
         "prompt INPUT is (and whose model can be another: --model). INPUT is JSON, or else text;\n"
         "- reads it from standard input. What the agent says goes to standard output, the rest\n"
-        "to standard error. Ctrl-C gives the run back unharmed and says how to go on.\n\n"
+        "to standard error. In a terminal a bar shows how the run is, and keys control it: ?\n"
+        "lists them, Ctrl-C pauses, twice cancels. Elsewhere Ctrl-C gives the run back unharmed\n"
+        "and says how to go on.\n\n"
         "With --server NAME is an agent that the server knows: it drives, and this follows.\n"
         "Ctrl-C then only stops the following.",
         (

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from pullcord.cli.as_json import to_json
-from pullcord.cli.drive import load_file
+from pullcord.cli.loading import load_file
 from pullcord.cli.parser import store_path
 from pullcord.cli.secret_names import from_environment
 from pullcord.cli.store import whoami

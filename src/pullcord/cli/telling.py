@@ -2,7 +2,8 @@
 
 import json
 import time
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -36,37 +37,50 @@ from pullcord.core.values import load as value_of
 from pullcord.journal.reading import Cursor
 from pullcord.journal.store import LiveText
 
+Write: TypeAlias = Callable[[str], None]
+
 
 class Telling:
-    """A run, told line by line as it happens."""
+    """A run, told line by line as it happens. `says` takes what it says, `tells` the rest."""
 
-    def __init__(self, run_id: str, *, as_json: bool = False) -> None:
+    def __init__(
+        self,
+        run_id: str,
+        *,
+        as_json: bool = False,
+        says: Write | None = None,
+        tells: Write | None = None,
+    ) -> None:
         self._run_id = run_id
         self._as_json = as_json
+        self._says, self._tells = says or _print, tells or says or _print
         self._live: dict[str, int] = {}  # how much of each part was told as it came
         self._is_midline = False
         self._part = ""  # whose text was told last
+        self._last = ""  # its last character
         self.last_words = ""  # the last thing that was said whole
 
     def tell(self, cursor: Cursor, item: Record | LiveText) -> None:
         if self._as_json:
-            shown: dict[str, Any] = {"id": str(cursor), "run": self._run_id}
-            if isinstance(item, Record):
-                shown |= record_line(item)
-            else:
-                shown |= {"part": item.part, "offset": item.offset, "text": item.text}
-            return print(to_json(shown), end="", flush=True)
+            return self._says(self._json(cursor, item))
         if isinstance(item, LiveText):
             self._turn_to(item.part)
             self._live[item.part] = item.offset + len(item.text)
-            self._is_midline = not item.text.endswith("\n")
-            print(_spoken(item.part, item.text), end="", flush=True)
+            self._speak(item.part, item.text)
         elif isinstance(item.event, TextEnded):
             self._text_ended(item.event)
         else:
             self.end_line()
-            print(told(item), flush=True)
+            self._tells(f"{told(item)}\n")
         return None
+
+    def _json(self, cursor: Cursor, item: Record | LiveText) -> str:
+        shown: dict[str, Any] = {"id": str(cursor), "run": self._run_id}
+        if isinstance(item, Record):
+            shown |= record_line(item)
+        else:
+            shown |= {"part": item.part, "offset": item.offset, "text": item.text}
+        return to_json(shown)
 
     def _text_ended(self, event: TextEnded) -> None:
         if event.complete and not event.step:
@@ -76,12 +90,17 @@ class Telling:
             return  # somebody else is speaking by now
         self._turn_to(event.part)
         if rest := event.text[self._live.get(event.part, 0) :]:
-            print(_spoken(event.part, rest), end="")
-            self._is_midline = not rest.endswith("\n")
+            self._speak(event.part, rest)
         if not event.complete:
-            print(coloured(" ■ cut here", "2"), end="")
+            self._says(coloured(" ■ cut here", "2"))
             self._is_midline = True
         self.end_line()
+
+    def _speak(self, part: str, text: str) -> None:
+        """What was said, as it is; what was only thought, fainter."""
+        shown = plain(text, after=self._last)
+        self._says(coloured(shown, "2") if part.startswith("think-") else shown)
+        self._last, self._is_midline = text[-1:], not text.endswith("\n")
 
     def _turn_to(self, part: str) -> None:
         """Two that speak do not speak in one line."""
@@ -92,8 +111,12 @@ class Telling:
     def end_line(self) -> None:
         """Something else comes next, here or elsewhere."""
         if self._is_midline:
-            print(flush=True)
-        self._is_midline = False
+            self._says("\n")
+        self._is_midline, self._last = False, ""
+
+
+def _print(text: str) -> None:
+    print(text, end="", flush=True)
 
 
 def record_line(record: Record) -> dict[str, Any]:
@@ -101,11 +124,6 @@ def record_line(record: Record) -> dict[str, Any]:
     event = msgspec.Raw(encode_event(record.event))
     said = {"seq": record.seq, "at_ms": record.at_ms, "epoch": record.epoch, "event": event}
     return said | ({"drift_ms": record.drift_ms} if record.drift_ms else {})
-
-
-def _spoken(part: str, text: str) -> str:
-    """What was said, as it is; what was only thought, fainter."""
-    return coloured(plain(text), "2") if part.startswith("think-") else plain(text)
 
 
 def told(record: Record) -> str:

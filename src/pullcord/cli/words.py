@@ -1,9 +1,9 @@
 """How a run is put into words in a terminal. The same signs and words as on every surface."""
 
 import os
-import re
 import sys
 from collections.abc import Iterator
+from contextvars import ContextVar
 from typing import Final
 
 import msgspec
@@ -11,6 +11,7 @@ import msgspec
 from pullcord.core.receipts import Receipt, StepLine
 from pullcord.core.run import Run, Times
 from pullcord.core.states import OFFERED, TABLE, RunState
+from pullcord.core.visible import visible
 
 SIGN: Final = {state: row.sign for state, row in TABLE.items()}
 _COLOUR: Final = {
@@ -46,14 +47,9 @@ _HEADINGS: Final = (
     "interrupted",
     "under_way",
 )
-_CONTROL: Final = re.compile(
-    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2066-\u2069]"
-)
-
-
-def plain(text: str) -> str:
-    """Text that an agent made, fit for a terminal: nothing in it can move the cursor."""
-    return _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
+_PAINTS: Final[ContextVar[bool | None]] = ContextVar("paints", default=None)
+_ONE_LINE: Final = {ord("\n"): "\\n", ord("\t"): "\\t"}
+plain = visible  # text that an agent made, fit for a terminal
 
 
 def line(text: str, limit: int = 100) -> str:
@@ -63,13 +59,25 @@ def line(text: str, limit: int = 100) -> str:
 
 
 def coloured(text: str, code: str) -> str:
-    is_plain = "NO_COLOR" in os.environ or not sys.stdout.isatty()
+    is_terminal = _PAINTS.get()
+    if is_terminal is None:
+        is_terminal = sys.stdout.isatty()
+    is_plain = not text or os.environ.get("NO_COLOR") or not is_terminal
     return text if is_plain else f"\033[{code}m{text}\033[0m"
 
 
+def paint(is_terminal: bool) -> None:
+    """From here on this thread writes to a terminal or does not, whatever standard output is."""
+    _PAINTS.set(is_terminal)
+
+
+def tinted(text: str, of: RunState) -> str:
+    """In the colour of a state, where it has one."""
+    return coloured(text, _COLOUR[of]) if of in _COLOUR else text
+
+
 def state(of: RunState) -> str:
-    label = f"{SIGN[of]} {TABLE[of].label}"
-    return coloured(label, _COLOUR[of]) if of in _COLOUR else label
+    return tinted(f"{SIGN[of]} {TABLE[of].label}", of)
 
 
 def clock(ms: int) -> str:
@@ -92,7 +100,7 @@ def why(run: Run) -> str:
         return f" by its limits · {line(run.reached.says)}"
     if stop is None:
         return f" · {line(run.error, 1000)}" if run.error else ""
-    return f" by {plain(stop.by)}" + (f" · “{line(stop.reason)}”" if stop.reason else "")
+    return f" by {line(stop.by, 60)}" + (f" · “{line(stop.reason)}”" if stop.reason else "")
 
 
 def offers(run: Run, *, is_alone: bool = False) -> list[str]:
@@ -114,6 +122,14 @@ def call(tool: str, args: object) -> str:
         return f"{line(tool, 60)}({line(_json(args), 400)})"
     given = ", ".join(f"{name}={_json(value)}" for name, value in args.items())  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
     return f"{line(tool, 60)}({line(given, 400)})"
+
+
+def call_lines(tool: str, args: object) -> Iterator[str]:
+    """The same in full, each argument on a line of its own: nothing of it is left out."""
+    yield line(tool, 200)
+    given: dict[str, object] = args if isinstance(args, dict) else {"arguments": args}  # pyright: ignore[reportUnknownVariableType]
+    for name, value in given.items():
+        yield f"  {plain(name).translate(_ONE_LINE)} = {plain(_json(value))}"
 
 
 def _json(value: object) -> str:
@@ -156,7 +172,7 @@ def _step_name(step: StepLine) -> str:
 
 
 def receipt_lines(made: Receipt) -> Iterator[str]:
-    who = f" by {plain(made.by)}" if made.by else ""
+    who = f" by {line(made.by, 60)}" if made.by else ""
     reason = f" · “{line(made.reason)}”" if made.reason else ""
     yield f"{state(made.state)}{who}{reason}"
     if made.error:

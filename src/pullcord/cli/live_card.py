@@ -1,0 +1,80 @@
+"""A call that waits for somebody's word, as a card: the true call, then what is said of it."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from pullcord.cli.live_text import apart, clip, folded
+from pullcord.cli.words import call_lines, coloured, line
+from pullcord.journal.inbox import Card
+
+ARMED_AFTER_S: Final = 1.0
+_EFFECT: Final = {
+    "none": "changes nothing",
+    "idempotent": "may be repeated safely",
+    "once": "has an effect, once",
+}
+
+
+class Shown:
+    """One card on the screen. A word counts only when all of it was there to be read for a second:
+    nobody allows what stands below the edge, or what has just taken another's place."""
+
+    def __init__(self, card: Card, now_s: float) -> None:
+        self.card = card
+        self._since_s = now_s
+        self._top = 0
+        self._lines: tuple[int, list[str]] = (0, [])
+        self._is_seen = False
+        self._most = 0
+
+    def is_of(self, card: Card) -> bool:
+        return (self.card.run, self.card.question, self.card.call) == (
+            card.run,
+            card.question,
+            card.call,
+        )
+
+    def waits_s(self, now_s: float) -> float:
+        """How long until a word counts."""
+        return max(self._since_s + ARMED_AFTER_S - now_s, 0.0)
+
+    @property
+    def is_seen(self) -> bool:
+        return self._is_seen
+
+    def scroll(self, by: int, now_s: float) -> None:
+        before, self._top = self._top, min(max(self._top + by, 0), self._most)
+        if self._top != before and not self._is_seen:
+            self._since_s = now_s
+
+    def page(self, columns: int, height: int, now_s: float) -> list[str]:
+        """As much of it as there is room for, and below it the keys, faint until they count."""
+        if self._lines[0] != columns:
+            self._lines = columns, list(_lines(self.card, columns))
+        lines = self._lines[1]
+        room = max(height - 1, 1)
+        self._most = max(len(lines) - room, 0)
+        self._top = min(self._top, self._most)
+        self._is_seen = self._is_seen or self._top == self._most
+        window = lines[self._top : self._top + room]
+        more = len(lines) - self._top - len(window)
+        keys = "y allow this call · n deny · e change it"
+        if not self._is_seen:
+            keys = "space reads on; then y and n"
+        place = f"{more} more lines" if more else "Esc closes"
+        faint = self._is_seen and self.waits_s(now_s) > 0
+        return [*window, coloured(apart(keys, place, columns), "2" if faint else "1")]
+
+
+def _lines(card: Card, columns: int) -> Iterator[str]:
+    tool, *arguments = call_lines(card.tool, card.args)
+    yield coloured(clip(f"May it do this: {tool}", columns), "1")
+    for argument in arguments:
+        for at, text in enumerate(folded(argument, columns - 2)):
+            yield f"{'  ' if at else ''}{text}"
+    undo = "can be undone" if card.can_be_undone else "cannot be undone"
+    effect = _EFFECT.get(card.effect, line(card.effect, 30))
+    yield coloured(clip(f"  {effect} · {undo} · {card.run}", columns), "2")
+    if card.text:
+        for text in folded(f"it says: “{line(card.text, 500)}”", columns - 2):
+            yield coloured(f"  {text}", "2")

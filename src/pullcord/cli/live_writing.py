@@ -1,0 +1,71 @@
+"""What somebody is writing to a run, in the place of the keys, with what will become of it."""
+
+from typing import Any, Final, Literal, TypeAlias
+
+import msgspec
+
+from pullcord.cli.live_line import Line
+from pullcord.cli.live_text import clip
+from pullcord.cli.words import coloured, line
+from pullcord.core.panel import Panel
+from pullcord.errors import InvalidInput
+
+Kind: TypeAlias = Literal["redirect", "answer", "deny", "args"]
+_SIGN: Final = {"redirect": "↪ ", "answer": "? ", "deny": "Deny, because: ", "args": "JSON: "}
+
+
+class Writing:
+    """`question`: what it answers; `about`: in words."""
+
+    def __init__(
+        self, kind: Kind, run: str, *, question: str = "", about: str = "", text: str = ""
+    ) -> None:
+        self.kind: Kind = kind
+        self.run = run
+        self.question = question
+        self.about = about
+        self.line = Line(text)
+
+    @property
+    def text(self) -> str:
+        return self.line.text.strip()
+
+    def shown(self, columns: int, panel: Panel) -> list[str]:
+        sign = _SIGN[self.kind]
+        mine = sign + self.line.shown(columns - len(sign))
+        match self.kind:
+            case "redirect":
+                return [mine, *self._diff(columns, panel)]
+            case "answer":
+                asked = clip(line(self.about, 500), columns)
+                hint = "JSON, or else text; the first answer counts"
+                return [coloured(asked, "1"), mine, coloured(clip(hint, columns), "2")]
+            case "deny":
+                said = f"{line(self.about, 60)} is not called. The agent is told why, and goes on."
+                return [mine, coloured(clip(said, columns), "2"), ""]
+            case _:
+                said = "It is not called as it is: the changed call is asked about anew."
+                return [mine, coloured(clip(said, columns), "2"), ""]
+
+    def _diff(self, columns: int, panel: Panel) -> list[str]:
+        if panel.next is None:
+            return [coloured(clip("the agent is told at once, and once", columns), "2"), ""]
+        after = self.text or panel.next.after
+        return [
+            coloured(clip(f"- next  {line(panel.next.after, 300)}", columns), "31"),
+            coloured(clip(f"+ next  {line(after, 300)}", columns), "32"),
+        ]
+
+
+def value_of(text: str, *, is_json: bool = False) -> Any:
+    """JSON, or else the text as it is.
+
+    Raises:
+        InvalidInput: it is meant as JSON, and is none.
+    """
+    try:
+        return msgspec.json.decode(text)
+    except msgspec.DecodeError as error:
+        if is_json or text.startswith(("{", "[")):
+            raise InvalidInput(f"{line(text)} is not JSON: {error}. Nothing was sent.") from None
+        return text

@@ -1,0 +1,254 @@
+"""For every history a run can have: what each key sends, and what the bar shows."""
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pullcord.cli.live_bar import BODY_ROWS
+from pullcord.cli.live_card import ARMED_AFTER_S
+from pullcord.cli.live_hand import Seen
+from pullcord.cli.live_keys import Key
+from pullcord.cli.live_session import AGAIN_S, CTRL_C_S, Session
+from pullcord.cli.live_text import width
+from pullcord.cli.words import paint
+from pullcord.core.commands import Approve, Cancel, Command, Pause, Redirect, Resume
+from pullcord.core.decide import decide
+from pullcord.core.events import (
+    CancelRequested,
+    Claimed,
+    ItemStarted,
+    PauseRequested,
+    PlanItem,
+    Planned,
+    Record,
+    StepFinished,
+    StepStarted,
+)
+from pullcord.core.fold import replay
+from pullcord.core.panel import panel
+from pullcord.core.run import Run
+from pullcord.core.states import RunState
+from pullcord.core.values import NULL
+from pullcord.journal.inbox import Card, Open
+from tests.core.histories import histories
+from tests.core.test_decide import after
+from tests.terminal.payloads import PAYLOADS
+from tests.terminal.vt import acts_or_hides
+
+PRESSES = [
+    *(Key("char", char) for char in "prca+?qyne 1"),
+    *(Key(name) for name in ("esc", "enter", "ctrl-d", "up", "page-down", "backspace")),
+    Key("paste", "cccc\nyyyy"),
+]
+CARD = Card("r1", "a", "pay-1", "pay", {"eur": 5}, "once", False, "May it?", "digest", 10**15)
+
+
+class Hands:
+    """A run that stands still, and everything that was asked of it."""
+
+    def __init__(self, run: Run, cards: list[Card] | None = None) -> None:
+        self.run, self.cards = run, cards or []
+        self.questions: list[Open] = []
+        self.asked: list[Command] = []
+
+    def look(self) -> Seen:
+        run = self.run
+        used = run.used_at(run.steady_ms)
+        shown = panel(run, used, now_ms=run.steady_ms, wall_ms=run.at_ms + 3000, driven=True)
+        return Seen(shown, self.cards, self.questions, 0)
+
+    def ask(self, run_id: str, command: Command) -> "Hands":
+        self.asked.append(command)
+        return self
+
+    holds, message = True, ""
+
+
+class Clock:
+    now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def at_a_terminal(hands: Hands, clock: Callable[[], float] | None = None) -> Session:
+    told: list[str] = []
+    return Session(hands, me="ana", clock=clock or Clock(), tell=told.append, edit=lambda _: None)
+
+
+def running() -> Run:
+    plan = Planned(plan="p", items=(PlanItem("a", "Fetch"), PlanItem("b", "Score")))
+    began = ItemStarted(plan="p", item="a", text="Fetch")
+    return after(Claimed(owner="o", epoch=1), plan, began)
+
+
+@given(histories(), st.sampled_from(PRESSES))
+def test_no_single_key_cancels_approves_or_raises(records: list[Record], key: Key) -> None:
+    hands = Hands(replay("r1", records), [CARD])
+    at_a_terminal(hands).press(key)
+    assert all(isinstance(one, Pause | Resume) for one in hands.asked)
+
+
+@given(histories(), st.sampled_from([Key("ctrl-c"), Key("esc")]))
+def test_the_first_stop_key_pauses_or_does_nothing(records: list[Record], key: Key) -> None:
+    hands = Hands(replay("r1", records))
+    session = at_a_terminal(hands)
+    session.press(key)
+    assert [type(one) for one in hands.asked] in ([], [Pause])
+    assert session.leaves == ""
+
+
+@given(histories(), st.lists(st.sampled_from([*PRESSES, Key("ctrl-c")]), max_size=8))
+def test_what_is_sent_would_be_carried_out(records: list[Record], keys: list[Key]) -> None:
+    """No key asks for what the run as it is would refuse."""
+    run = replay("r1", records)
+    hands = Hands(run)
+    session = at_a_terminal(hands)
+    for key in keys:
+        session.press(key)
+    for command in hands.asked:
+        if isinstance(command, Pause | Resume | Redirect) and not run.ended:
+            assert decide(run, command).verdict in ("applied", "already"), command
+        assert (command.by, command.via) == ("ana", "terminal")
+
+
+def test_the_second_ctrl_c_cancels_only_within_two_seconds() -> None:
+    for waits_s, sent in ((CTRL_C_S, [Pause, Cancel]), (CTRL_C_S + 0.01, [Pause, Pause])):
+        hands, clock = Hands(running()), Clock()
+        session = at_a_terminal(hands, clock)
+        session.press(Key("ctrl-c"))
+        clock.now += waits_s
+        session.press(Key("ctrl-c"))
+        assert [type(one) for one in hands.asked] == sent
+
+
+def test_a_third_leaves_once_it_is_being_cancelled() -> None:
+    hands, clock = Hands(running()), Clock()
+    session = at_a_terminal(hands, clock)
+    session.press(Key("ctrl-c"))
+    session.press(Key("ctrl-c"))
+    hands.run = after(Claimed(owner="o", epoch=1), CancelRequested(by="ana"))
+    clock.now += 60  # however long it takes
+    session.press(Key("ctrl-c"))
+    assert session.leaves == "at once"
+
+
+def test_a_cancel_from_elsewhere_is_left_only_by_two_presses() -> None:
+    hands = Hands(after(Claimed(owner="o", epoch=1), CancelRequested(by="bo")))
+    session = at_a_terminal(hands)
+    session.press(Key("ctrl-c"))
+    assert (session.leaves, hands.asked) == ("", [])
+    session.press(Key("ctrl-c"))
+    assert (session.leaves, hands.asked) == ("at once", [])
+
+
+def test_the_second_press_of_c_counts_for_three_seconds() -> None:
+    for waits_s, count in ((AGAIN_S - 0.01, 1), (AGAIN_S, 0)):
+        hands, clock = Hands(running()), Clock()
+        session = at_a_terminal(hands, clock)
+        session.press(Key("char", "c"))
+        clock.now += waits_s
+        session.press(Key("char", "c"))
+        assert len([one for one in hands.asked if isinstance(one, Cancel)]) == count
+
+
+def test_a_card_can_be_allowed_only_after_a_second_and_only_as_it_was_shown() -> None:
+    hands, clock = Hands(running(), [CARD]), Clock()
+    session = at_a_terminal(hands, clock)
+    session.press(Key("char", "a"))
+    session.bar(80, 24)
+    session.press(Key("char", "y"))
+    clock.now += ARMED_AFTER_S - 0.01
+    session.press(Key("char", "y"))
+    assert hands.asked == []
+    hands.cards = [CARD._replace(call="another", args={"eur": 500})]
+    clock.now += 1
+    session.press(Key("char", "y"))  # it is not the call that was read
+    assert hands.asked == []
+    session.press(Key("char", "a"))
+    session.bar(80, 24)
+    clock.now += ARMED_AFTER_S
+    session.press(Key("char", "y"))
+    [allowed] = hands.asked
+    assert isinstance(allowed, Approve)
+    assert allowed.call == "another"
+
+
+def test_a_card_that_was_never_drawn_cannot_be_allowed() -> None:
+    hands, clock = Hands(running(), [CARD]), Clock()
+    session = at_a_terminal(hands, clock)
+    session.press(Key("char", "a"))
+    clock.now += 10
+    session.press(Key("char", "y"))
+    assert hands.asked == []
+
+
+def test_holding_a_key_down_allows_nothing_that_was_not_read() -> None:
+    hands, clock = Hands(running(), [CARD._replace(question=f"q{n}") for n in range(5)]), Clock()
+    session = at_a_terminal(hands, clock)
+    for _ in range(100):
+        session.press(Key("char", "a"))
+        session.bar(80, 24)
+        session.press(Key("char", "y"))
+        clock.now += 0.005
+    assert hands.asked == []
+
+
+def test_a_resume_is_refused_if_somebody_else_has_controlled_the_run_meanwhile() -> None:
+    paused = after(PauseRequested(by="bo"))
+    assert paused.state is RunState.PAUSED
+    hands = Hands(paused)
+    at_a_terminal(hands).press(Key("char", "p"))
+    [resumed] = hands.asked
+    assert resumed.seen_seq == paused.seq
+
+
+def test_while_a_model_is_answering_a_pause_counts_down() -> None:
+    asked = StepStarted(step="model-1", name="ask", attempt=1, model="m")
+    run = after(Claimed(owner="o", epoch=1), asked, PauseRequested(by="ana"))
+    shown = "\n".join(at_a_terminal(Hands(run)).bar(80, 24))
+    assert "◐ Pausing · letting the answer finish, 7 s" in shown
+    assert "p Cut now" in shown
+    assert "cuts the answer" in shown
+
+
+@given(histories(), st.integers(20, 200), st.integers(3, 60), st.sampled_from(PRESSES))
+def test_the_bar_fits_whatever_the_run_and_the_terminal(
+    records: list[Record], columns: int, of_rows: int, key: Key
+) -> None:
+    paint(is_terminal=False)
+    session = at_a_terminal(Hands(replay("r1", records), [CARD]))
+    session.press(key)
+    shown = session.bar(columns, of_rows)
+    assert all(width(row) <= columns for row in shown)
+    assert len(shown) <= max(of_rows - 1, 2)
+    if session.bar(columns, 24) and key.text != "a":
+        assert len(session.bar(columns, 24)) == BODY_ROWS + 2  # it keeps its height
+
+
+@pytest.mark.parametrize("name", PAYLOADS)
+@pytest.mark.parametrize("columns", [40, 80, 200])
+def test_no_payload_gets_into_a_bar(name: str, columns: int) -> None:
+    paint(is_terminal=False)
+    bad = PAYLOADS[name]
+    started = StepStarted(step="s", name=bad, attempt=1)
+    done = StepFinished(step="s", result=NULL)
+    runs = [
+        after(Claimed(owner="o", epoch=1), started, done),  # it is named as what cannot be undone
+        after(Claimed(owner="o", epoch=1), started),
+        after(Claimed(owner="o", epoch=1), started, PauseRequested(by=bad, reason=bad)),
+        after(Claimed(owner="o", epoch=1), started, CancelRequested(by=bad, reason=bad)),
+    ]
+    card = CARD._replace(tool=bad, args={bad: bad}, text=bad, effect=bad)
+    for run in runs:
+        hands = Hands(run, [card])
+        hands.questions = [Open("r1", bad, "q", "question", bad, None, "")]
+        for keys in ((), ("r",), ("a",), ("c",), ("?",)):
+            session = at_a_terminal(hands)
+            for key in keys:
+                session.press(Key("char", key))
+                session.press(Key("paste", bad))
+            for row in session.bar(columns, 40):
+                assert not [c for c in row if acts_or_hides(c) or c in "\r\n\t"], row
