@@ -26,6 +26,9 @@ CANNOT = {
     "pullcord answer 7f3a doubt-charge-1f-1 happened": (
         "needs a crash: test_after_kill_dash_nine_a_step_in_doubt_is_asked_about"
     ),
+    "pullcord top --store runs.db --theme light": (
+        "needs a terminal: tests/tui/test_the_command_top.py"
+    ),
     "pullcord tour": "takes its twenty seconds; it is carried out at another --pace",
 }
 AS_WELL = {"tour": ["--pace", "0.02"]}  # words added to a command, so that it ends soon
@@ -81,6 +84,7 @@ def serving(tmp_path_factory: pytest.TempPathFactory) -> Generator[Serving]:
     world = ROOT / "tests" / "cli" / "world.py"
     with serve(folder, str(world), str(folder / "report.py")) as made:
         made.here.folder = folder
+        made.here.env["PYTHONPATH"] = str(ROOT)
         yield made
 
 
@@ -131,7 +135,7 @@ def test_it_runs(serving: Serving, line: str) -> None:
     said = ["ci" if word == "NAME" else "0" if word == "9000" else word for word in said]
     if verb in STAYS:
         return starts(serving, said[1:])
-    if len(said) == 2 and verb in AGENT:
+    if len(said) == 2 and (verb in AGENT or verb in ("run", "top")):
         said.append("--help")  # its name alone was mentioned
     asked = [*prepared(serving, said)[1:], *AS_WELL.get(verb, [])]
     serving.here.env["PULLCORD_TOKEN"] = serving.env["PULLCORD_TOKEN"]

@@ -40,10 +40,11 @@ export function BarOf({ panel }: { panel: Panel }) {
   return h("pullcord-bar", { ref: bar, ...told });
 }
 
-/** Shows what waits for somebody; or, if nothing does, what was done so far. */
-export function review(): void {
-  const target =
-    document.querySelector<HTMLElement>("#waiting") ?? document.querySelector<HTMLElement>("#report");
+/** Shows what waits for somebody, which may be on its way; or, if nothing does, what was done so far. */
+export function review(looks = 40): void {
+  const waiting = document.querySelector<HTMLElement>("#waiting");
+  if (!waiting && looks > 0) return void setTimeout(() => review(looks - 1), 50);
+  const target = waiting ?? document.querySelector<HTMLElement>("#report");
   target?.scrollIntoView({ block: "start" });
   target?.focus({ preventScroll: true });
 }
