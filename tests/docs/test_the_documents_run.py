@@ -115,6 +115,9 @@ def test_every_promise_names_a_test_and_every_promise_test_is_named() -> None:
         "limits",
         "secrets",
         "server",
+        "web",
+        "terminal",
+        "tui",
     )
     there = {
         str(path.relative_to(ROOT))
