@@ -23,36 +23,35 @@ settings.register_profile(
 )
 settings.load_profile("full" if FULL else "sample")
 
-SAMPLED = {
-    # long lists of like cases, each with processes of its own: a third of them, another one each
-    # day; `make soak` runs all
-    "test_a_frozen_tool_does_not_move_and_can_be_stopped",
-    "test_a_killed_run_goes_on_to_the_end_it_must_have",
-    "test_a_stopped_tool_is_gone_with_all_it_has_started",
-    "test_a_tool_that_ends_by_itself_leaves_nobody",
-    "test_a_tool_that_is_killed_is_gone_with_all_it_has_started",
-    "test_after_a_crash_anywhere_only_approved_calls_are_made_and_each_once",
-    "test_an_interrupt_before_any_turn_of_the_loop",
-    "test_it_is_said_and_has_its_exit_status",
-    "test_it_runs",
-    "test_nothing_more_is_generated",
-    "test_nothing_of_a_secret_that_comes_in_small_pieces",
-    "test_what_is_looked_at_or_refused_reads_the_same",
-}
+LISTS = (
+    "agents",
+    "cli",
+    "crash",
+    "docs",
+    "guards",
+    "promises",
+    "races",
+    "runs",
+    "secrets",
+    "tools",
+)
+"""Where long lists of like cases have processes and sockets of their own: of each list a third is
+run, another one each day; `make soak` runs all of them."""
+LONG = 6
 THIRD = int(os.environ.get("PULLCORD_DAY") or datetime.now(UTC).toordinal()) % 3
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    numbers: dict[str, int] = {}
-    left_out: list[pytest.Item] = []
+    lists: dict[str, list[pytest.Item]] = {}
     for item in sorted(items, key=lambda item: item.nodeid):
-        name = getattr(item, "originalname", item.name)
-        if name in SAMPLED:
-            item.add_marker(pytest.mark.campaign)
-            numbers[name] = numbers.get(name, 0) + 1
-            if not FULL and numbers[name] % 3 != THIRD and len(items) > 2000:
-                left_out.append(item)
-    if left_out:
-        config.hook.pytest_deselected(items=left_out)
-        gone = {item.nodeid for item in left_out}
-        items[:] = [item for item in items if item.nodeid not in gone]
+        if item.path.parent.name in LISTS and "[" in item.name:
+            lists.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    long = [cases for cases in lists.values() if len(cases) >= LONG]
+    for item in (item for cases in long for item in cases):
+        item.add_marker(pytest.mark.campaign)
+    if FULL or len(items) < 2000:  # somebody runs a part of it
+        return
+    left_out = [item for cases in long for n, item in enumerate(cases) if n % 3 != THIRD]
+    gone = {item.nodeid for item in left_out}
+    config.hook.pytest_deselected(items=left_out)
+    items[:] = [item for item in items if item.nodeid not in gone]

@@ -85,6 +85,7 @@ MAY_LOAD_FOR_A_SERVER = {
     "pullcord.core.commands",
     "pullcord.core.states",
     "pullcord.core.values",
+    "pullcord.core.visible",
     "pullcord.errors",
 }
 MUST_NOT_LOAD = {
