@@ -122,6 +122,7 @@ async def journal(there: House, run: RunHandle) -> list[dict[str, Any]]:
             "at_ms": record.at_ms,
             "epoch": record.epoch,
             "event": json.loads(encode_event(as_viewed(record.event, hide=False))),
+            **({"drift_ms": record.drift_ms} if record.drift_ms else {}),
         }
         for record in await there.runtime.journal.read(run.id)
     ]

@@ -77,7 +77,7 @@ def test_a_dumb_terminal_gets_plain_lines_and_ctrl_c_gives_the_run_back(desk: De
 def test_json_is_never_disturbed_by_a_bar(desk: Desk) -> None:
     with desk.tty("run", agent("counts"), "--run-id", "r1", "--json", columns=300) as at:
         assert at.ended() == 0
-        assert '"type": "completed"' in at.raw.decode()
+        assert '"type":"completed"' in at.raw.decode()
         assert b"\x1b" not in at.raw
 
 

@@ -6,7 +6,13 @@ from typing import Final
 
 from pullcord.core.secrets import Secrets
 
-LOGGERS: Final = ("pullcord", "pullcord.runtime", "pullcord.journal", "pullcord.agents")
+LOGGERS: Final = (
+    "pullcord",
+    "pullcord.runtime",
+    "pullcord.journal",
+    "pullcord.agents",
+    "pullcord.server",
+)
 """Every logger that this library writes to: a filter of a logger does not see those below it."""
 
 
