@@ -5,8 +5,8 @@ import math
 import os
 import re
 import threading
-from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from contextlib import aclosing
 from operator import is_
 from typing import Final, cast
 
@@ -394,31 +394,15 @@ class Journal:
     async def subscribe(self, run_id: str, *, after: Cursor = START) -> AsyncGenerator[Item]:
         """Yield everything in the run after `after`, then what happens, for ever. No gap, no
         duplicate, in order. Live text comes before the record that ends its part."""
-        with self._hearing(run_id) as changed:
-            while True:
-                changed.clear()
-                items = await self.stream(run_id, after, limit=ALL)
-                for after, item in items:
-                    yield after, item
-                if not items:
-                    await changed.wait()
+        async with aclosing(self.batches(run_id, after=after)) as batches:
+            async for items in batches:
+                for item in items:
+                    yield item
 
     async def batches(
         self, run_id: str, *, after: Cursor = START, limit: int = ALL
     ) -> AsyncGenerator[Sequence[Item]]:
         """The same, as much at a time as there is, but no more than `limit` records."""
-        with self._hearing(run_id) as changed:
-            while True:
-                changed.clear()
-                if items := await self.stream(run_id, after, limit=limit):
-                    after = items[-1][0]
-                    yield items
-                else:
-                    await changed.wait()
-
-    @contextmanager
-    def _hearing(self, run_id: str) -> Generator[asyncio.Event]:
-        """An event that is set whenever the run has changed, or the journal is being closed."""
         loop, changed = asyncio.get_running_loop(), asyncio.Event()
 
         def on_change(runs: Changed) -> None:
@@ -428,7 +412,16 @@ class Journal:
 
         stop = self.watch(on_change)
         try:
-            yield changed
+            while True:
+                changed.clear()
+                items = await self._hands.read(
+                    lambda view, at=after: stream(view, run_id, at, limit=limit)
+                )
+                if items:
+                    after = items[-1][0]
+                    yield items
+                else:
+                    await changed.wait()
         finally:
             stop()
 
