@@ -11,20 +11,16 @@ from pullcord.cli.control import print_ack
 from pullcord.cli.cord import Cord, reach
 from pullcord.cli.given import text_of, value_of
 from pullcord.cli.identity import whoami
-from pullcord.cli.telling import Telling
+from pullcord.cli.telling import Telling, point_out
 from pullcord.cli.words import plain, receipt_lines, state, why
 from pullcord.core.commands import Undo
 from pullcord.core.events import (
     Completed,
     Created,
-    Paused,
-    PauseRequested,
-    QuestionAsked,
-    Record,
     TextEnded,
 )
 from pullcord.core.fold import replay
-from pullcord.core.limits import caps_in, parsed
+from pullcord.core.limits import parsed
 from pullcord.core.states import RunState
 from pullcord.core.undo import to_undo
 from pullcord.core.values import load
@@ -133,7 +129,7 @@ def _follow(asked: Any, cord: Cord, run_id: str) -> int:
                 telling.end_line()
                 with redirect_stdout(sys.stderr):
                     telling.tell(place, item)
-            _point_out(asked, run_id, item)
+            point_out(asked, run_id, item)
     except KeyboardInterrupt:
         telling.end_line()
         print(
@@ -144,24 +140,6 @@ def _follow(asked: Any, cord: Cord, run_id: str) -> int:
         return INTERRUPTED
     sys.stdout.flush()
     return _ended(asked, cord, run_id, telling.last_words)
-
-
-def _point_out(asked: Any, run_id: str, item: Record | LiveText) -> None:
-    """What a person can do about what has just happened."""
-    if asked.json or not isinstance(item, Record):
-        return
-    match item.event:
-        case QuestionAsked(kind="approval", question=question):
-            print(f"      pullcord approve {run_id} {question}", file=sys.stderr)
-        case QuestionAsked(kind="question" | "doubt", question=question):
-            print(f"      pullcord answer {run_id} {question} VALUE", file=sys.stderr)
-        case PauseRequested(limits=limits) if limits:
-            for cap in caps_in(limits):
-                print(f"      pullcord raise {run_id} {cap}=...", file=sys.stderr)
-        case Paused():
-            print(f"      pullcord resume {run_id}", file=sys.stderr)
-        case _:
-            pass
 
 
 def _ended(asked: Any, cord: Cord, run_id: str, said: str) -> int:

@@ -16,22 +16,18 @@ from pullcord.cli.look import Telling
 from pullcord.cli.parser import store_path
 from pullcord.cli.secret_names import from_environment
 from pullcord.cli.store import desk, whoami
+from pullcord.cli.telling import point_out
 from pullcord.cli.words import offers, plain, receipt_lines, state, why
 from pullcord.core.commands import Undo
 from pullcord.core.events import (
     Created,
-    Paused,
-    PauseRequested,
-    QuestionAsked,
-    Record,
 )
-from pullcord.core.limits import caps_as_condition, caps_in, parsed
+from pullcord.core.limits import caps_as_condition, parsed
 from pullcord.core.receipts import Receipt
 from pullcord.core.states import TERMINAL, RunState
 from pullcord.core.values import check_id
 from pullcord.errors import InvalidInput
 from pullcord.journal.reading import START, Cursor, records_of
-from pullcord.journal.store import LiveText
 from pullcord.runtime.agents import Agent
 from pullcord.runtime.handle import RunHandle
 from pullcord.runtime.identity import new_run_id
@@ -299,26 +295,8 @@ async def _follow(asked: Any, run: RunHandle, after: Cursor) -> int:
     async with aclosing(run.events(after=after)) as events:
         async for cursor, item in events:
             telling.tell(cursor, item)
-            _point_out(asked, run.id, item)
+            point_out(asked, run.id, item)
     return await _ended(asked, run, telling.last_words)
-
-
-def _point_out(asked: Any, run_id: str, item: Record | LiveText) -> None:
-    """What a person can do about what has just happened."""
-    if asked.json or not isinstance(item, Record):
-        return
-    match item.event:
-        case QuestionAsked(kind="approval", question=question):
-            print(f"      pullcord approve {run_id} {question}", file=sys.stderr)
-        case QuestionAsked(kind="question" | "doubt", question=question):
-            print(f"      pullcord answer {run_id} {question} VALUE", file=sys.stderr)
-        case PauseRequested(limits=limits) if limits:
-            for cap in caps_in(limits):
-                print(f"      pullcord raise {run_id} {cap}=...", file=sys.stderr)
-        case Paused():
-            print(f"      pullcord resume {run_id}", file=sys.stderr)
-        case _:
-            pass
 
 
 async def _ended(asked: Any, run: RunHandle, said: str, *, is_told: bool = False) -> int:

@@ -1,6 +1,7 @@
 """A run in words, record by record, as it happens or as it happened."""
 
 import json
+import sys
 import time
 from collections.abc import Callable
 from typing import Any, TypeAlias
@@ -18,6 +19,7 @@ from pullcord.core.events import (
     ItemRewritten,
     ItemStarted,
     Paused,
+    PauseRequested,
     QuestionAsked,
     Record,
     Redirected,
@@ -33,6 +35,7 @@ from pullcord.core.events import (
     UndoStarted,
     encode_event,
 )
+from pullcord.core.limits import caps_in
 from pullcord.core.values import load as value_of
 from pullcord.journal.reading import Cursor
 from pullcord.journal.store import LiveText
@@ -117,6 +120,24 @@ class Telling:
 
 def _print(text: str) -> None:
     print(text, end="", flush=True)
+
+
+def point_out(asked: Any, run_id: str, item: Record | LiveText) -> None:
+    """What a person can do about what has just happened."""
+    if asked.json or not isinstance(item, Record):
+        return
+    match item.event:
+        case QuestionAsked(kind="approval", question=question):
+            print(f"      pullcord approve {run_id} {question}", file=sys.stderr)
+        case QuestionAsked(kind="question" | "doubt", question=question):
+            print(f"      pullcord answer {run_id} {question} VALUE", file=sys.stderr)
+        case PauseRequested(limits=limits) if limits:
+            for cap in caps_in(limits):
+                print(f"      pullcord raise {run_id} {cap}=...", file=sys.stderr)
+        case Paused():
+            print(f"      pullcord resume {run_id}", file=sys.stderr)
+        case _:
+            pass
 
 
 def record_line(record: Record) -> dict[str, Any]:
