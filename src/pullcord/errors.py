@@ -8,6 +8,8 @@ PullcordError
 │   └── SecretUnknown      a call names a secret that it cannot be given
 ├── RunNotFound            no run has this id
 ├── ThreadBusy             a run on this thread is still living: redirect it, queue, or wait
+├── KillSwitchEngaged      nothing may start until somebody releases the switch
+├── KillSwitchFailed       the switch could not be moved; the message says what is true now
 ├── AgentUnknown           this runtime was not given such an agent
 ├── NotReached             the run ended, and never came to the state waited for
 ├── RunFailed              the agent raised: its result cannot be had
@@ -115,6 +117,23 @@ class ThreadBusy(PullcordError):
             f'started. Tell that run (if_busy="redirect", or pullcord redirect {run_id} TEXT), '
             f'start after it (if_busy="queue"), or end it: pullcord cancel {run_id}'
         )
+
+
+class KillSwitchEngaged(PullcordError):
+    """Nothing may start. Nothing was started."""
+
+    def __init__(self, said: str) -> None:
+        super().__init__(
+            f"Nothing was started: {said}. Somebody has to release it first: "
+            "pullcord kill-switch release"
+        )
+
+
+class KillSwitchFailed(PullcordError):
+    """The switch could not be moved: it is where it was."""
+
+    def __init__(self, what: str, *, path: str, why: str | None, now: str) -> None:
+        super().__init__(f"The kill switch could not be {what}: {path}: {why}. {now}")
 
 
 class AgentUnknown(PullcordError):

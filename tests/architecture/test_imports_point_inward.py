@@ -1,6 +1,7 @@
 """The arrows of docs/architecture.md, as a test: a layer imports only what is listed for it."""
 
 import ast
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,17 +11,30 @@ import pullcord
 MAY_IMPORT = {
     "errors": set[str](),
     "core": {"core", "errors"},
-    "journal": {"core", "errors", "journal"},
-    "warden": {"core", "errors", "warden"},
-    "runtime": {"core", "errors", "journal", "warden", "runtime"},
+    "process": set[str](),
+    "killswitch": {"process", "killswitch"},
+    "journal": {"core", "errors", "process", "killswitch", "journal"},
+    "warden": {"core", "errors", "killswitch", "warden"},
+    "runtime": {"core", "errors", "process", "killswitch", "journal", "warden", "runtime"},
     "agents": {"core", "errors", "journal", "runtime", "agents"},
-    "cli": {"core", "errors", "journal", "warden", "runtime", "server", "tui", "cli"},
-    "server": {"core", "errors", "journal", "runtime", "server"},
+    "cli": {
+        "core",
+        "errors",
+        "process",
+        "killswitch",
+        "journal",
+        "warden",
+        "runtime",
+        "server",
+        "tui",
+        "cli",
+    },
+    "server": {"core", "errors", "killswitch", "journal", "runtime", "server"},
     "tui": {"core", "errors", "journal", "tui"},
     "__main__": {"cli"},
     "limits": {"core"},
     "guard": {"core", "errors"},
-    "testing": {"core", "errors", "journal", "runtime", "testing"},
+    "testing": {"core", "errors", "process", "journal", "runtime", "testing"},
     "demo": {"agents", "core", "errors", "journal", "limits", "runtime", "testing", "demo"},
 }
 ROOT = Path(pullcord.__file__).parent
@@ -80,7 +94,20 @@ def test_the_warden_stands_on_nothing() -> None:
         is_of_a_tool = module.name in ("worker.py",)
         assert is_of_a_tool or not any(word in text for word in ("asyncio\n", "msgspec", "apsw"))
         layers = {name.split(".")[1] for name in imports_of(parsed(module))}
-        assert is_of_a_tool or layers <= {"warden"}
+        assert is_of_a_tool or layers <= {"warden", "killswitch"}
+
+
+def test_the_kill_switch_stands_on_the_standard_library_alone() -> None:
+    """It has to work when nothing else does."""
+    for module in ROOT.glob("killswitch/*.py"):
+        for node in ast.walk(parsed(module)):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            for name in names:
+                top, _, rest = name.partition(".")
+                ours = rest.startswith(("killswitch", "process"))
+                assert top in sys.stdlib_module_names or (top == "pullcord" and ours), name
+                assert top not in ("asyncio", "sqlite3")
 
 
 def test_the_core_is_pure() -> None:

@@ -52,7 +52,7 @@ MAY_LOAD = {
     "pullcord.journal.ledger",
     "pullcord.journal.limiting",
     "pullcord.journal.live",
-    "pullcord.journal.process",
+    "pullcord.process",
     "pullcord.journal.reading",
     "pullcord.journal.schema",
     "pullcord.journal.steady",

@@ -585,29 +585,3 @@ async def test_a_redirect_while_it_is_frozen_stops_it_when_the_run_goes_on(tmp_p
         await run.answer(await question(run), "yes")
         assert await run.result() == ["interrupted", "the other one"]
     assert path.read_text() == "cleaned up\n"
-
-
-# --- the kill switch ---
-
-
-async def test_what_the_kill_switch_has_killed_is_in_doubt(tmp_path: Path) -> None:
-    store = tmp_path / "runs.db"
-    async with stage(store, agent=calls(some_tools.beats, str(tmp_path / "lines"))) as runtime:
-        run = await begun(runtime, wait_for="beat 0\n")
-        (switch := tmp_path / "runs.db.kill-switch").touch()
-        asked = await question(run, kind="doubt")
-        assert await happened(runtime, "r1", StepFailed) == []
-        switch.unlink()
-        await run.answer(asked, "skip", by="ana")
-        assert await run.result() is None
-
-
-async def test_nothing_begins_while_it_is_engaged(tmp_path: Path) -> None:
-    store, path = tmp_path / "runs.db", tmp_path / "lines"
-    (tmp_path / "runs.db.kill-switch").touch()
-    async with stage(store, agent=calls(some_tools.beats, str(path))) as runtime:
-        run = await runtime.start("agent", run_id="r1")
-        await run.reached(S.FAILED)
-        [failed] = await happened(runtime, "r1", StepFailed)
-    assert (failed.error, failed.happened) == ("NotStarted: the kill switch is engaged", "")
-    assert not path.exists()

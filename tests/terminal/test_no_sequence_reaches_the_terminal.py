@@ -114,6 +114,7 @@ def test_the_arguments_of_a_call_that_waits_for_approval(desk: Desk) -> None:
 def test_what_any_code_prints(desk: Desk) -> None:
     with desk.tty("run", f"{HOSTILE.with_name('agents.py')}:prints", "--run-id", "r1") as at:
         at.shows("printed by \\x1b[31many code", "\\x1b]52;c;aGk=\\x07also by hand")
+        at.shows("? Waiting for you")  # a key that comes before the question means nothing yet
         at.press("a", LURE, ENTER)
         assert at.ended() == 0
         clean(at)

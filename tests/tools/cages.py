@@ -66,9 +66,9 @@ class Animal:
 
 
 @asynccontextmanager
-async def held_by(fence: str, *, flag: str = "") -> AsyncGenerator[Processes]:
+async def held_by(fence: str, *, store: str = "") -> AsyncGenerator[Processes]:
     """Processes of one's own, on this fence."""
-    processes = Processes(fence=fence, flag=flag)
+    processes = Processes(fence=fence, store=store)
     try:
         yield processes
     finally:
@@ -166,7 +166,7 @@ class Keeper:
 
 @asynccontextmanager
 async def keeper(
-    fence: str, home: Path, *, flag: str = "", who: str = "", interpreter: str = sys.executable
+    fence: str, home: Path, *, store: str = "", who: str = "", interpreter: str = sys.executable
 ) -> AsyncGenerator[Keeper]:
     """A keeper with the whole zoo at home here, killed at the latest when the block ends.
 
@@ -181,7 +181,7 @@ async def keeper(
         env={**os.environ, "PYTHONPATH": ":".join(sys.path)}, **other,
     )  # fmt: skip
     try:
-        yield Keeper(process, [str(home), flag])
+        yield Keeper(process, [str(home), store])
     finally:
         if process.returncode is None:
             process.kill()

@@ -1,6 +1,6 @@
 """A runtime in a process of its own, with the whole zoo running, to be killed.
 
-`python -m tests.tools.keeper FENCE WHO`, with the home of the zoo and the path of a flag on its
+`python -m tests.tools.keeper FENCE WHO`, with the home of the zoo and the path of a store on its
 input, so that it bears no mark of a den. It says who is here, one line each, and then `all`. On
 `freeze` it freezes all of them, on `stop` it stops them and says how they ended. `bare`: it gives
 up all that makes it special.
@@ -22,8 +22,8 @@ _PR_CAPBSET_DROP: Final = 24
 _CAPABILITIES: Final = 64
 
 
-async def keep(fence: str, home: Path, flag: str) -> None:
-    processes = Processes(fence=fence, flag=flag)
+async def keep(fence: str, home: Path, store: str) -> None:
+    processes = Processes(fence=fence, store=store)
     zoo: dict[str, Animal] = {}
     async with asyncio.timeout(BOUND_S):
         for is_busy in (False, True):  # these leave little of the machine to the others
@@ -71,5 +71,5 @@ def become_bare() -> None:
 if __name__ == "__main__":
     if sys.argv[2] == "bare":
         become_bare()
-    home, flag = json.loads(sys.stdin.readline())
-    asyncio.run(keep(sys.argv[1], Path(home), flag))
+    home, store = json.loads(sys.stdin.readline())
+    asyncio.run(keep(sys.argv[1], Path(home), store))

@@ -179,8 +179,10 @@ async def test_nothing_starts_while_the_flag_is_raised(
     fence: str, is_relative: bool, den: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    flag = tmp_path / "stop"
-    async with held_by(fence, flag="stop" if is_relative else str(flag)) as processes:
+    flag = tmp_path / "runs.db.kill-switch"
+    async with held_by(
+        fence, store="runs.db" if is_relative else str(tmp_path / "runs.db")
+    ) as processes:
         flag.touch()
         for number, what in enumerate((LIVING["sleeps"], LIVING["nohup"])):
             animal = await bring(processes, what, den / str(number))
@@ -194,8 +196,8 @@ async def test_nothing_starts_while_the_flag_is_raised(
 
 
 async def test_the_flag_kills_whatever_is_running(fence: str, den: Path, tmp_path: Path) -> None:
-    flag = tmp_path / "stop"
-    async with held_by(fence, flag=str(flag)) as processes:
+    flag = tmp_path / "runs.db.kill-switch"
+    async with held_by(fence, store=str(tmp_path / "runs.db")) as processes:
         animals = await bring_some(processes, den)
         animals["sleeps"].process.freeze()
         await animals["sleeps"].frozen()
@@ -208,8 +210,8 @@ async def test_the_flag_kills_whatever_is_running(fence: str, den: Path, tmp_pat
 async def test_the_flag_is_seen_while_the_runtime_stands_still(
     fence: str, den: Path, tmp_path: Path
 ) -> None:
-    flag = tmp_path / "stop"
-    async with keeper(fence, den, flag=str(flag)) as runtime:
+    flag = tmp_path / "runs.db.kill-switch"
+    async with keeper(fence, den, store=str(tmp_path / "runs.db")) as runtime:
         await runtime.has(10)
         os.kill(runtime.pid, signal.SIGSTOP)
         flag.touch()

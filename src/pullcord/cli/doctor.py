@@ -18,10 +18,10 @@ from pullcord.cli.words import line, plain
 from pullcord.core.run import Run
 from pullcord.core.states import LIVING, NEEDS_OWNER, RunState
 from pullcord.errors import PullcordError
-from pullcord.journal.process import is_gone
 from pullcord.journal.reading import records_of
 from pullcord.journal.schema import MIGRATIONS
 from pullcord.journal.snapshots import load
+from pullcord.process import is_gone
 from pullcord.warden.fences import Fences
 
 _ENOUGH_BYTES = 100 * 1024 * 1024

@@ -33,6 +33,7 @@ from pullcord.runtime.handle import RunHandle
 from pullcord.runtime.identity import new_run_id
 from pullcord.runtime.opening import open_runtime
 from pullcord.runtime.runtime import Runtime
+from pullcord.runtime.site import Habits
 
 FAILED: Final = 1
 REFUSED: Final = 3
@@ -188,7 +189,8 @@ def _next(asked: Any, born: Created, make: Any) -> int:
 
 def _opened(asked: Any, agents: dict[str, Agent], only: str | None = None) -> Runtime:
     secrets = from_environment()
-    return open_runtime(store_path(asked.store), agents=agents, only=only, secrets=secrets)
+    path, habits = store_path(asked.store), Habits(killable=True)
+    return open_runtime(path, agents=agents, only=only, secrets=secrets, habits=habits)
 
 
 async def _nobody(_ctx: Any) -> None:

@@ -34,7 +34,7 @@ class Verb(NamedTuple):
     @property
     def is_for_servers(self) -> bool:
         """It can be asked of a server, too."""
-        return self.is_brief or self.module in ("drive", "doctor")
+        return self.is_brief or self.module in ("drive", "doctor", "switch")
 
 
 VERBS: Final[dict[str, Verb]] = {
@@ -210,6 +210,21 @@ VERBS: Final[dict[str, Verb]] = {
         "input of RUN.",
         ("pullcord continue 7f3a", 'pullcord continue 7f3a "now for June"'),
     ),
+    "kill-switch": Verb(
+        "switch",
+        "Stop everything from outside: engage it, release it, or see how it stands.",
+        "Engaged, nothing starts in any process of the store, also after a restart: every run is\n"
+        "held where it is, process tools are killed, and so is a `pullcord` that does not answer.\n"
+        "It works with the event loop blocked, the database gone and the disk full; what could\n"
+        "not be stopped is named. --agent and --thread narrow it. The release is a separate act,\n"
+        "and resumes nothing. By hand: touch STORE.kill-switch",
+        (
+            'pullcord kill-switch engage --reason "it writes to production"',
+            "pullcord kill-switch engage --agent churn-report",
+            "pullcord kill-switch status --json",
+            'pullcord kill-switch release --reason "the key is changed"',
+        ),
+    ),
     "serve": Verb(
         "serve",
         "Serve the page and the HTTP API of a store, and drive the agents of FILEs.",
@@ -334,6 +349,11 @@ def _add_subject(parser: argparse.ArgumentParser, name: str) -> None:
         add("--days", type=float, default=30.0, help="how long it counts")
     elif name == "completion":
         add("shell", metavar="SHELL", choices=("bash", "zsh", "fish"), help="bash, zsh or fish")
+    elif name == "kill-switch":
+        add("act", metavar="ACT", choices=("engage", "release", "status"))
+        add("--agent", default=None, metavar="NAME", help="only the runs of this agent")
+        add("--thread", default=None, metavar="ID", help="only the runs of this conversation")
+        add("--reason", default="", help="written into the flag and the stop log")
     elif name == "top":
         add("--theme", choices=("auto", "dark", "light"), default="auto")
     elif name not in ("doctor", "tour"):
@@ -392,7 +412,7 @@ def _add_manner(parser: argparse.ArgumentParser, name: str) -> None:
         add("--reason", default="", help="shown to whoever looks at the run later")
         add("--key", help="the same key gets the same answer, however often it is sent")
     if VERBS[name].module == "control" or name in (
-        "run", "fork", "aside", "continue", "undo", "top",
+        "run", "fork", "aside", "continue", "undo", "top", "kill-switch",
     ):  # fmt: skip
         add("--by", default=None, help="who asks (default: you)")
     if name in ("tour", "demo"):

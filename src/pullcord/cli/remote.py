@@ -172,6 +172,15 @@ class Remote:
         assert isinstance(answer, Answer)
         return check_id(self._read(answer, _Started).run)
 
+    def switch(self, act: str, kind: str, name: str, reason: str) -> dict[str, Any]:
+        """Pull the kill switch there, release it, or see how it stands."""
+        if act == "status":
+            return self._get("/kill-switch", dict[str, Any])
+        body = {"reason": reason} | ({kind: name} if kind else {})
+        answer = self._post(f"/kill-switch/{act}", body, again=act == "engage")
+        assert isinstance(answer, Answer)
+        return self._read(answer, dict[str, Any])
+
     # --- as it happens ---
 
     def stream(self, run_id: str, after: Any) -> Iterator[Any]:

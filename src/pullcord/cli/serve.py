@@ -21,6 +21,7 @@ from pullcord.cli.store import whoami
 from pullcord.errors import InvalidInput
 from pullcord.runtime.agents import Agent
 from pullcord.runtime.opening import open_runtime
+from pullcord.runtime.site import Habits
 from pullcord.server.keeper import Keeper
 from pullcord.server.standing import Standing, listen
 
@@ -64,7 +65,9 @@ async def _serve(
     stopped = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stopped.set)
-    async with open_runtime(path, agents=agents, secrets=from_environment()) as runtime:
+    habits = Habits(killable=True)
+    secrets = from_environment()
+    async with open_runtime(path, agents=agents, secrets=secrets, habits=habits) as runtime:
         listening = _listen(asked)
         port: int = listening.getsockname()[1]
         keeper = Keeper(f"{path}.grants", name=whoami(None), cookie=f"pullcord-{port}")

@@ -28,12 +28,12 @@ from pullcord.journal.clock import SystemClock
 from pullcord.journal.leases import is_held
 from pullcord.journal.ledger import Ledger
 from pullcord.journal.limiting import used_of
-from pullcord.journal.process import is_gone
 from pullcord.journal.reading import ALL, existing, records_of
 from pullcord.journal.snapshots import load
 from pullcord.journal.sqlite import SqliteStore
 from pullcord.journal.steady import steady_now
 from pullcord.journal.store import Head, View
+from pullcord.process import is_gone
 
 T = TypeVar("T")
 

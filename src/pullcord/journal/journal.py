@@ -37,13 +37,13 @@ from pullcord.core.values import check_id, check_text
 from pullcord.errors import InvalidId, InvalidInput
 from pullcord.journal.clock import Clock, SystemClock
 from pullcord.journal.hands import Answer, Hands, ThreadHands, settled
+from pullcord.journal.holding import held_runs, lower, to_hold
 from pullcord.journal.inbox import Inbox, inbox_of
 from pullcord.journal.leases import is_held
 from pullcord.journal.ledger import Append, Appended, Change, Claim, Lease, Ledger, Order
 from pullcord.journal.limiting import used_of
 from pullcord.journal.live import Live
 from pullcord.journal.memory import MemoryStore
-from pullcord.journal.process import is_gone
 from pullcord.journal.reading import (
     ALL,
     START,
@@ -59,6 +59,8 @@ from pullcord.journal.sqlite import SqliteStore
 from pullcord.journal.steady import steady_now
 from pullcord.journal.store import Head, LiveText, Store, Transaction, View
 from pullcord.journal.watch import Changed, Watch
+from pullcord.killswitch.flags import Flags, Scope
+from pullcord.process import is_gone
 
 
 class Journal:
@@ -79,11 +81,14 @@ class Journal:
         clock: Clock | None = None,
         hands: Hands | None = None,
         secrets: Secrets | None = None,
+        path: str = "",
     ) -> None:
         self.secrets = secrets or Secrets()
+        self.flags = Flags(path)  # the kill switch, which is not in the store
+        self.path, self.side = path, f"{path}-side" if path else ""
         self._store = store
         self._clock = clock or SystemClock()
-        self._ledger = Ledger(self._clock)
+        self._ledger = Ledger(self._clock, flags=self.flags)
         self._hands = hands or ThreadHands(store)
         self._watch: Watch | None = None
         self._boot, self._base_ms = "", cast("int | None", None)  # see `now_ms`
@@ -104,9 +109,10 @@ class Journal:
             StoreRefused: the path cannot serve as a store; the message says what to do.
             FormatUnknown: a newer pullcord wrote it.
         """
-        is_memory = os.fspath(path) == ":memory:"
-        store = MemoryStore() if is_memory else SqliteStore(path)
-        return cls(store, clock=clock, secrets=secrets)
+        if os.fspath(path) == ":memory:":
+            return cls(MemoryStore(), clock=clock, secrets=secrets)
+        store = SqliteStore(path)
+        return cls(store, clock=clock, secrets=secrets, path=store.name)
 
     async def __aenter__(self) -> "Journal":
         return self
@@ -180,6 +186,29 @@ class Journal:
 
         head = await self.head(run_id)
         return None if self._is_driven(head) else await self._hands.write(work)
+
+    async def hold(self) -> list[str]:
+        """Pause every living run that the kill switch reaches, and return which that were."""
+        found = await self._hands.read(lambda view: to_hold(view, self.flags))
+        for run_id, flag in found:
+            await self._hands.write(lambda tx, r=run_id, f=flag: self._ledger.hold(tx, r, f))
+        return [run_id for run_id, _ in found]
+
+    async def held(self) -> list[str]:
+        """Return every living run that the kill switch reaches."""
+        return await self._hands.read(lambda view: held_runs(view, self.flags))
+
+    async def release_switch(self, scope: Scope, *, by: str, reason: str, via: str) -> None:
+        """Record that the kill switch is released for this, and only then release it.
+
+        Raises:
+            InvalidInput: it is not engaged for that.
+            StorageFailed: it stays engaged.
+        """
+        await self._hands.write(
+            lambda tx: self._ledger.released(tx, scope, by=by, reason=reason, via=via)
+        )
+        lower(self.flags, scope)
 
     async def remark(self, run_id: str, raised: AttentionRaised) -> None:
         """Raise an attention item, or say more of an open one, without owning the run: whoever

@@ -13,7 +13,7 @@ from typing import Final, TypeAlias
 import msgspec
 
 from pullcord.core.acks import Ack
-from pullcord.core.commands import Cancel, Command, Pause, Raise, Resume
+from pullcord.core.commands import Cancel, Command, Pause, Raise, Resume, Undo
 from pullcord.core.decide import decide, nothing_to_stop_or_undo
 from pullcord.core.events import (
     TAGS,
@@ -35,6 +35,7 @@ from pullcord.core.events import (
     StepStarted,
     StoodStill,
     TextEnded,
+    UndoStarted,
     encode_event,
 )
 from pullcord.core.fold import evolve
@@ -47,23 +48,28 @@ from pullcord.errors import (
     ChainBroken,
     Conflict,
     ImpossibleEvent,
+    KillSwitchEngaged,
     RunNotFound,
     ThreadBusy,
 )
 from pullcord.journal.chain import GENESIS, Row, link
 from pullcord.journal.clock import Clock
+from pullcord.journal.holding import check_engaged, pause_by
 from pullcord.journal.keys import body_of, key_reused
 from pullcord.journal.leases import NOBODY, is_held, licensed, renewed, until
 from pullcord.journal.limiting import reached
 from pullcord.journal.live import Live, add_live, replace_live
-from pullcord.journal.process import is_gone, new_owner
 from pullcord.journal.snapshots import SNAPSHOT_EVERY, fold_to, keep, load
 from pullcord.journal.steady import SteadyClock, last_sign_of_life
 from pullcord.journal.store import Head, Holder, StoredAck, Transaction, joined
+from pullcord.killswitch.flags import Flag, Flags, Scope
+from pullcord.process import is_gone, new_owner
 
 _A_MOMENT_S: Final = 10.0
 _CACHED_RUNS: Final = 512
 _BEGIN: Final = frozenset((StepStarted, ChildBorn, Planned))
+_STARTS: Final = frozenset((Created, StepStarted, ChildBorn, UndoStarted))
+_GOES_ON: Final = (Resume, Raise, Undo)
 
 
 class Append(msgspec.Struct, frozen=True, kw_only=True):
@@ -127,8 +133,15 @@ class Claim(msgspec.Struct, frozen=True):
 class Ledger:
     """Carries out the domain verbs on transactions of one store."""
 
-    def __init__(self, clock: Clock, *, gone: Callable[[str], bool] = is_gone) -> None:
+    def __init__(
+        self,
+        clock: Clock,
+        *,
+        gone: Callable[[str], bool] = is_gone,
+        flags: Flags | None = None,
+    ) -> None:
         self._clock = clock
+        self._flags = flags or Flags("")  # looked at inside the transaction
         self._steady = SteadyClock(clock)
         self._gone = gone
         self._cache: OrderedDict[str, tuple[Run, bytes]] = OrderedDict()
@@ -169,6 +182,8 @@ class Ledger:
             licensed(head, change.epoch)
         if change.expected_seq != head.seq:
             raise Conflict(change.run_id, expected_seq=change.expected_seq, actual_seq=head.seq)
+        if any(type(event) in _STARTS for event in change.events):
+            self._refuse_if_switched_off(head)
         epoch = change.epoch or 0
         first = self._gap(tx, head) if epoch else ()
         if first:  # before limits are asked: that time is nobody's
@@ -228,6 +243,8 @@ class Ledger:
             if stored.digest == digest:
                 return msgspec.json.decode(stored.ack, type=Ack)
             return key_reused(head, command)
+        if isinstance(command, _GOES_ON) and (refused := self._flags.refusal(*_whose(head))):
+            return _switched_off(head, command, refused)  # (and not for ever: with no key)
         now_ms, idle = self._steady.now_ms(tx), self._is_idle(tx, head)
         decision = decide(self._at(tx, head), command, idle=idle, now_ms=now_ms)
         seq = decision.seq
@@ -260,7 +277,8 @@ class Ledger:
         in which a parent is stopped and a child of it is not."""
         if not isinstance(command, Pause | Resume | Cancel):
             return
-        passed = msgspec.structs.replace(command, key=None, seen_seq=None, source="parent")
+        source = "kill_switch" if command.source == "kill_switch" else "parent"
+        passed = msgspec.structs.replace(command, key=None, seen_seq=None, source=source)
         if isinstance(passed, Resume):
             passed = msgspec.structs.replace(passed, instruction=None)
         elif isinstance(passed, Cancel):
@@ -268,7 +286,7 @@ class Ledger:
         for child in self._at(tx, self._existing(tx, run_id)).living_children():
             if head := self._head(tx, child):
                 pause = self._at(tx, head).pause
-                by_parent = pause is not None and pause.source == "parent"
+                by_parent = pause is not None and pause.source in ("parent", "kill_switch")
                 if by_parent or not isinstance(passed, Resume):
                     self.command(tx, child, passed)
         self._end_if_at_rest(tx, run_id)
@@ -374,6 +392,10 @@ class Ledger:
             updated_at_ms=0,
         )
 
+    def _refuse_if_switched_off(self, head: Head) -> None:
+        if refused := self._flags.refusal(*_whose(head)):
+            raise KillSwitchEngaged(refused)
+
     # --- leases -------------------------------------------------------------------------------
 
     def acquire(
@@ -393,6 +415,20 @@ class Ledger:
         has something to do after all. Of a thread's living runs only the eldest is to be had,
         and the children that work for it.
         """
+        if self._flags.covers(*_whose(self._existing(tx, run_id))):
+            return None
+        return self._take(tx, run_id, owner=owner, ttl_s=ttl_s, held=held, version=code_version)
+
+    def _take(
+        self,
+        tx: Transaction,
+        run_id: str,
+        *,
+        owner: str,
+        ttl_s: float,
+        held: Lease | None = None,
+        version: str = "",
+    ) -> Claim | None:
         head = self._existing(tx, run_id)
         mine = held == Lease(run_id, head.holder.owner, head.epoch)
         first = head.parent or head.state in TERMINAL or tx.eldest(head.thread) == run_id
@@ -406,7 +442,7 @@ class Ledger:
         claimed = Claimed(
             owner=owner,
             epoch=lease.epoch,
-            code_version=code_version,
+            code_version=version,
             alive_ms=last_sign_of_life(tx, head.holder),
         )
         holder = until(owner, self._clock.boot_time(), ttl_s)
@@ -438,13 +474,22 @@ class Ledger:
             self._heads.clear()
         return gone
 
+    def hold(self, tx: Transaction, run_id: str, flag: Flag) -> None:
+        """Pause a run for the kill switch, also if whoever drove it is gone."""
+        self.command(tx, run_id, pause_by(flag))
+        self.bring_to_rest(tx, run_id)
+
+    def released(self, tx: Transaction, scope: Scope, *, by: str, reason: str, via: str) -> None:
+        """Record that somebody releases the kill switch."""
+        check_engaged(self._flags, scope)
+
     def bring_to_rest(self, tx: Transaction, run_id: str) -> None:
         """Do what the owner of a stopped run would have had to do, if it is gone and as far as that
         needs no agent: judge its steps, end its texts, and let it be paused or cancelled."""
         head = self._existing(tx, run_id)
         if head.state not in (RunState.PAUSING, RunState.CANCELLING):
             return
-        claim = self.acquire(tx, run_id, owner=new_owner(), ttl_s=_A_MOMENT_S)
+        claim = self._take(tx, run_id, owner=new_owner(), ttl_s=_A_MOMENT_S)
         if claim is None:
             return  # it has an owner after all
         run = claim.run
@@ -510,6 +555,22 @@ class Ledger:
         self._cache[run.id] = (run, digest)
         if len(self._cache) > _CACHED_RUNS:
             self._cache.popitem(last=False)
+
+
+def _whose(head: Head) -> tuple[str, str]:
+    """By what the kill switch knows a run."""
+    return head.agent, head.thread
+
+
+def _switched_off(head: Head, command: Command, why: str) -> Ack:
+    return Ack(
+        verdict="rejected",
+        seq=head.seq,
+        state=head.state,
+        reason="kill_switch",
+        message=f"Cannot {command.verb} run {head.run_id}: {why}. Nothing was changed. Somebody "
+        "has to release it first: pullcord kill-switch release",
+    )
 
 
 def _due_ms(run: Run, head: Head, events: Sequence[Event]) -> int:

@@ -142,6 +142,7 @@ class ToolCall:
     async def _ask(self, function: Any, call: Call) -> Any:
         """Call one of the tool's own functions about a call. It only reads."""
         call = msgspec.structs.replace(call, args=self._revealed(call.args))
+        await self._driver.may_start()
         async with asyncio.timeout(_CHECK_S):
             return await about(function, call, self._context(None))
 
@@ -195,6 +196,8 @@ class ToolCall:
                     ended = await process.ended
             if reach.is_cancelled:
                 flight.stop()  # this loop was blocked: it is stopped, and hears of it only now
+            if refused := self._driver.refusal():
+                flight.stop(doubt=refused)  # by the warden, which needs nobody's word for it
         finally:
             output.close()
             await showing
@@ -221,6 +224,7 @@ class ToolCall:
             began=flight.take,
             env=command.env,
             cwd=command.cwd,
+            whose=(self._driver.run.agent, self._driver.run.thread),
         )
 
     def _outcome(self, flight: Flight, ended: Ended, output: Output) -> Any:

@@ -10,7 +10,13 @@ from pullcord.core.events import Event, StepInterrupted
 from pullcord.core.run import Run
 from pullcord.core.screening import Guards
 from pullcord.core.states import RunState
-from pullcord.errors import BudgetBusy, ImpossibleEvent, OutOfLimits, StorageFailed
+from pullcord.errors import (
+    BudgetBusy,
+    ImpossibleEvent,
+    KillSwitchEngaged,
+    OutOfLimits,
+    StorageFailed,
+)
 from pullcord.journal.ledger import Change, Claim
 from pullcord.runtime.alarms import Alarm
 from pullcord.runtime.flight import Flight, current_flight
@@ -87,6 +93,9 @@ class Doors:
             except BudgetBusy:
                 await self.rest(_BUDGET_S)
                 continue
+            except KillSwitchEngaged:
+                await self._heed_the_switch()
+                continue
             if (limit := self.run.reached) and limit.then == "wrap_up" and not self.run.cancel:
                 raise OutOfLimits("this", leaves=limit.leaves)
             if seen == self.run.seq and self.run.state is RunState.RUNNING:
@@ -115,6 +124,27 @@ class Doors:
         )
 
     # --- waiting ---
+
+    async def may_start(self) -> None:
+        """Wait until nothing forbids to call something: not the gate, and not the kill switch.
+
+        Raises:
+            Interrupted: the run is being unwound.
+        """
+        await self.gate.passes()
+        while self.refusal():
+            await self._heed_the_switch()
+            await self.gate.passes()
+
+    def refusal(self) -> str:
+        """Why the kill switch lets nothing start for this run. Empty: it does."""
+        return self.site.switch.refusal(self.run.agent, self.run.thread)
+
+    async def _heed_the_switch(self) -> None:
+        """The next look holds the run, if its thread has seen the switch by then."""
+        self.site.switch.look()
+        self.news()
+        await self.moved()
 
     async def moved(self) -> None:
         """Wait for the next look at the run. There is none any more once it was let go."""

@@ -27,6 +27,7 @@ from pullcord.core.screening import NO_GUARDS, Guards
 from pullcord.core.states import RunState
 from pullcord.core.undo import to_undo
 from pullcord.errors import Fenced, JournalClosed, PullcordError, StorageFailed
+from pullcord.journal.holding import pause_by
 from pullcord.journal.ledger import Claim
 from pullcord.runtime.alarms import Alarm
 from pullcord.runtime.doors import Doors
@@ -44,6 +45,7 @@ from pullcord.runtime.undoing import Undoing, policy_for
 _log: Final = logging.getLogger("pullcord.runtime")
 _S = RunState
 _LOOKS: Final = 20
+_SHUT_DOWN: Final = "its process was shut down while it was under way"
 
 
 class Driver(Doors):
@@ -66,6 +68,7 @@ class Driver(Doors):
         self._looks = 0  # how often it looked without asking the journal, which may be gone
         self._is_behind = True  # there may be records that it has not seen
         self._rung: Rung = ""
+        self._let_go: list[str] = []  # steps that ignored every way of stopping them
         self._undoing: Undoing | None = None
         self._releasing: Releasing | None = None
         self._quiet = Alarm(site.alarms, self._block)
@@ -174,6 +177,8 @@ class Driver(Doors):
         if mine != now:
             why = "another process has taken it over"
             raise Fenced(self.run.id, epoch=mine, current_epoch=now, why=why)
+        if self.is_switched_off:
+            await self._hold_off()
         state = self.run.state
         if state not in (_S.PAUSED, _S.WAITING):
             self._park.off()
@@ -199,6 +204,8 @@ class Driver(Doors):
             self._is_over = True
         elif not self._unwound():
             return
+        elif self.is_switched_off:
+            await self._give_back()
         elif not self._knows_how():
             self._ask_how()
         elif self._undone(hurry=False) or self._leaves_undo_to_others():
@@ -222,6 +229,8 @@ class Driver(Doors):
             await end_texts(self)
             if await self.record(Requeued(), release=True):
                 self._is_over = True
+            return
+        if self.is_switched_off:
             return
         self.gate.open()
         told_seq = max(self.run.instructions, default=0)
@@ -308,6 +317,8 @@ class Driver(Doors):
         for flight in self._flights:
             flight.unpause()
         if not self._is_stopping and not self._is_leaving:
+            if self.is_switched_off:
+                return
             self.gate.open()
             if self._is_through:
                 await self._finish()
@@ -348,6 +359,10 @@ class Driver(Doors):
             return
         if self.run.living_children():
             if self._is_leaving and self._may_cut:
+                await self._give_back()
+            return
+        if self.is_switched_off and (to_undo(self.run) or self.run.defers):
+            if self._is_leaving:
                 await self._give_back()
             return
         if not self._knows_how():
@@ -397,10 +412,53 @@ class Driver(Doors):
             await self._try(lambda child=child: self.site.journal.command(child, gone))
         await self._try(self.mine.catch_up)
 
+    # --- the kill switch ---
+
+    @property
+    def is_switched_off(self) -> bool:
+        """Whether the kill switch holds this run. Also asked by its thread."""
+        return self.site.switch.covers(self.run.agent, self.run.thread) is not None
+
+    async def _hold_off(self) -> None:
+        """Nothing more begins, what is under way is cut, and the run is paused where it is: in
+        that order, because the journal may be gone."""
+        self.gate.shut()
+        for flight in list(self._flights):
+            flight.stop(doubt=self.refusal())
+            flight.hurry()
+        if self._undoing:
+            self._undoing.leave(now=True)
+        flag = self.site.switch.covers(self.run.agent, self.run.thread)
+        if flag and self.run.state in (_S.RUNNING, _S.QUEUED, _S.WAITING):
+            await self._try(lambda: self.site.journal.command(self.run.id, pause_by(flag)))
+            await self._try(self.mine.catch_up)
+
+    def cut_sockets(self) -> None:
+        """Shut what its model calls talk through. From any thread."""
+        for flight in tuple(self._flights):
+            if flight.transport:
+                flight.transport()
+
+    def going_on(self) -> list[tuple[str, str]]:
+        """What goes on although the kill switch holds it. Asked by its thread."""
+        of = f"run {self.run.id}"
+        left = [
+            (f"step {flight.name!r} of {of}", "it ignores being cancelled, or holds its event loop")
+            for flight in tuple(self._flights)
+            if flight.manner.run_in != "process" and not flight.is_held
+        ]
+        why = "nobody can stop a thread, nor what ignores being cancelled"
+        left += [(f"step {name!r} of {of}", why) for name in tuple(self._let_go)]
+        if not left and self.gate.is_open:
+            left = [(of, "its event loop is held")]
+        return left
+
     # --- bringing things to rest ---
 
     def _land(self, flight: Flight) -> None:
         self._flights.discard(flight)
+        if flight.rung == "abandoned":
+            self._let_go.append(flight.name)
         is_stopping = self.run.state in (_S.PAUSING, _S.CANCELLING)
         if is_stopping and (flight.rung == "abandoned" or not self._rung):
             self._rung = flight.rung
@@ -415,7 +473,7 @@ class Driver(Doors):
                 flight.unpause()
             stands = flight.is_held and self.run.state is not _S.RUNNING
             if is_cancel or self._may_cut or stands:
-                flight.stop(doubtful=not is_cancel)
+                flight.stop(doubt="" if is_cancel else _SHUT_DOWN)
         return not self._flights
 
     def _unwound(self) -> bool:

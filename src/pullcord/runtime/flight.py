@@ -99,6 +99,7 @@ class Flight:
         alarms: Alarms,
         clock: Clock,
         passed: Pass | None = None,
+        refusal: Callable[[], str] = str,
     ) -> None:
         self.step, self.name, self.attempt, self.manner = step, name, attempt, manner
         self.begun_seq = begun_seq
@@ -110,12 +111,14 @@ class Flight:
         self.error: BaseException | None = None
         self._record, self._later, self._clock = record, later, clock
         self._passed = passed  # what may be recorded of an outcome
+        self._refusal = refusal  # why nothing may be called now, if so
         self.spent: Spent | None = None  # what it has cost so far, if it costs anything
         self.transport: Callable[[], bool] | None = None  # closes what it talks through, if any
         self._process: Process | None = None
         self._is_freezing = False
         self._has_begun = False  # its function was called
-        self._is_timed_out = self._is_doubtful = False
+        self._is_timed_out = False
+        self._doubt = ""  # why nobody knows what became of it
         self._left_s = manner.timeout_s
         self._running_since = 0.0
         self._abandoned: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -147,15 +150,15 @@ class Flight:
 
     # --- stopping it ---
 
-    def stop(self, *, doubtful: bool = False) -> None:
+    def stop(self, *, doubt: str = "") -> None:
         """Begin to climb the ladder, and in the end let go of it and say so.
 
-        `doubtful`: it is being cut by something that is nobody's decision about the run (a
-        shutdown), so that an effect it may have had is for a person to judge.
+        `doubt`: what cuts it, if that is nobody's decision about this run (a shutdown, the kill
+        switch), so that an effect it may have had is for a person to judge.
         """
         if self.rung:
             return
-        self._is_doubtful = doubtful and self.effect == "once"
+        self._doubt = doubt if self.effect == "once" else ""
         self._climb()
 
     def hurry(self) -> None:
@@ -276,6 +279,9 @@ class Flight:
 
     async def _carry_out(self, call: Call) -> Any:
         _FLIGHT.set(self)
+        if refused := self._refusal():
+            self.rung = self.rung or "cooperative"
+            raise NotStarted(refused)
         self._has_begun = True
         try:
             return await call()
@@ -285,14 +291,14 @@ class Flight:
     def _outcome(self, inner: asyncio.Task[Any]) -> Event:
         if inner.cancelled():
             if self.rung:
-                return self._cut("its process was shut down while it was under way")
+                return self._cut()
             self.error = asyncio.CancelledError("a cancellation that nobody asked for came out")
             return self._failed(self.error)
         self.error = inner.exception()
         if isinstance(self.error, Lost) and self.effect == "once":
             return StepInDoubt(step=self.step, attempt=self.attempt, why=described(self.error))
         if self.error is not None and self.rung and not isinstance(self.error, Happened):
-            return self._cut(described(self.error))  # its way of saying that it was stopped
+            return self._cut()  # its way of saying that it was stopped
         if self.error is None:
             try:
                 self.value = inner.result()
@@ -338,7 +344,7 @@ class Flight:
         said = described(error)
         return StepFailed(step=self.step, attempt=self.attempt, error=said, happened=happened)
 
-    def _cut(self, why: str) -> Event:
+    def _cut(self) -> Event:
         ended = self.error.ended if isinstance(self.error, Cut) else None
         is_process = self.manner.run_in == "process"
         is_missing = not self._has_begun or (is_process and self._process is None)
@@ -358,8 +364,8 @@ class Flight:
                 happened="maybe" if may else "",
                 rung=self.rung,
             )
-        if self._is_doubtful and began:
-            return StepInDoubt(step=self.step, attempt=self.attempt, why=why)
+        if self._doubt and began:
+            return StepInDoubt(step=self.step, attempt=self.attempt, why=self._doubt)
         return StepInterrupted(
             step=self.step,
             attempt=self.attempt,
@@ -371,7 +377,7 @@ class Flight:
 
     async def _let_go(self, inner: asyncio.Task[Any]) -> list[Event] | None:
         """It ignores every way of stopping it. Say so, and keep what still comes out of it."""
-        outcome = self._cut("its process left it behind")
+        outcome = self._cut()
         what = "a thread, which cannot be stopped" if self.manner.run_in == "thread" else ""
         recorded = await self._record(together(outcome, self._left_behind(what)))
         inner.add_done_callback(lambda _: self._later(self._late(inner)))

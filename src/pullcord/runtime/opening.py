@@ -46,7 +46,6 @@ def open_runtime(
     for name, given in (tools or {}).items():  # before anything is opened
         check_policy(name, policy_of(given))
     journal = Journal.open(path, clock=clock, secrets=Secrets(secrets, redact=redact))
-    flag = "" if str(path) == ":memory:" else f"{os.path.abspath(path)}.kill-switch"
     return Runtime(
         journal,
         agents=agents,
@@ -56,5 +55,4 @@ def open_runtime(
         tools=tools,
         notify=notify,
         guards=guards,
-        flag=flag,
     )

@@ -29,7 +29,7 @@ async def about(function: Any, call: Call, context: ToolContext) -> Any:
 
 
 async def about_in_process(
-    processes: Processes, function: Any, call: Call, context: ToolContext
+    processes: Processes, function: Any, call: Call, context: ToolContext, whose: tuple[str, str]
 ) -> Any:
     """Call it in a process of its own, which is killed if this is cancelled."""
     output = Output()
@@ -41,6 +41,7 @@ async def about_in_process(
         err=output.take_err,
         news=_nothing,
         began=_yes,
+        whose=whose,
     )
     try:
         ended = await asyncio.shield(process.ended)

@@ -143,8 +143,11 @@ class Process:
 class Processes:
     """All process tools of one runtime. The warden is started with the first of them."""
 
-    def __init__(self, *, fence: str = "auto", flag: str = "") -> None:
-        self._fence, self._flag = fence, os.path.abspath(flag) if flag else ""
+    def __init__(self, *, fence: str = "auto", store: str = "", name: str = "") -> None:
+        """`store`: whose kill switch counts. `name`: by which the warden can be asked what is left
+        of its tools, also while this process stands still."""
+        self._fence, self._name = fence, name
+        self._store = os.path.abspath(store) if store else ""
         self._channel: Channel | None = None
         self._warden: subprocess.Popen[bytes] | None = None
         self._ready: asyncio.Future[Message] | None = None
@@ -166,11 +169,13 @@ class Processes:
         began: Callable[[Process], bool],
         env: Mapping[str, str] | None = None,
         cwd: str | None = None,
+        whose: tuple[str, str] = ("", ""),
     ) -> Process:
         """Ask the warden for it and return what stands for it.
 
         `what` is an `argv` or a `function`. `began` is called in the instant before the order is
-        given, with what can stop it; if it says no, there is no order.
+        given, with what can stop it; if it says no, there is no order. `whose`: the agent and the
+        thread that it is called for.
 
         Raises:
             NotStarted: it said no, or there is no warden to be had.
@@ -179,6 +184,7 @@ class Processes:
         self._number += 1
         process = Process(f"c{self._number}", self._order, news)
         order = {"do": "start", "call": process.call, "function": what.get("function")}
+        order["agent"], order["thread"] = whose
         spec = {**what, "env": _environment(env, process.call), "cwd": cwd or _here()}
         if not began(process):
             raise NotStarted("it was stopped before it began")
@@ -243,8 +249,15 @@ class Processes:
             )
         channel = self._channel = Channel(mine)
         loop.add_reader(channel.fileno(), self._hear, channel)
-        hello = {"do": "hello", "fence": self._fence, "flag": self._flag, "sys_path": _paths()}
-        self._order(hello)
+        self._order(
+            {
+                "do": "hello",
+                "fence": self._fence,
+                "store": self._store,
+                "name": self._name,
+                "sys_path": _paths(),
+            }
+        )
 
     def _order(self, message: Message, fds: list[int] | None = None) -> None:
         with self._lock:

@@ -31,22 +31,26 @@ from pullcord.errors import (
 from pullcord.journal.clock import Clock, SystemClock
 from pullcord.journal.journal import Journal
 from pullcord.journal.ledger import Append, Claim, Order
-from pullcord.journal.process import new_owner
 from pullcord.journal.store import Head
 from pullcord.journal.watch import Changed
+from pullcord.killswitch.presence import Present
+from pullcord.process import new_owner
 from pullcord.runtime.agents import Agent, Foreign, Function, as_agent, name_of
 from pullcord.runtime.alarms import Alarm, Alarms, LoopAlarms
 from pullcord.runtime.blocking import Watchman
 from pullcord.runtime.context import entering
 from pullcord.runtime.control import ControlThread
 from pullcord.runtime.driver import Driver
+from pullcord.runtime.forking import Fork, born_of
 from pullcord.runtime.handle import RunHandle
+from pullcord.runtime.holding import Holding
 from pullcord.runtime.identity import new_run_id
 from pullcord.runtime.limiting import Given, limits_for
 from pullcord.runtime.logs import Redacted
 from pullcord.runtime.notices import Notify, tell
 from pullcord.runtime.processes import Processes
 from pullcord.runtime.site import Habits, Notice
+from pullcord.runtime.switch import Switch
 from pullcord.runtime.tools import Policies, check_policy, policy_of
 
 _log: Final = logging.getLogger("pullcord.runtime")
@@ -72,7 +76,6 @@ class Runtime:
         tools: Policies | None = None,
         notify: Notify | None = None,
         guards: Sequence[Guard] = (),
-        flag: str = "",
     ) -> None:
         self.journal, self.secrets = journal, journal.secrets
         self._logs = Redacted(self.secrets)
@@ -83,19 +86,24 @@ class Runtime:
         self.policies: Policies = {n: policy_of(given) for n, given in (tools or {}).items()}
         for name, policy in self.policies.items():
             check_policy(name, policy_of(policy))
-        self.processes = Processes(fence=self.habits.fence, flag=flag)
+        self.owner = new_owner()
+        who = Present(self.owner, self.habits.killable)
+        self._drivers: dict[str, Driver] = {}
+        self._work = asyncio.Event()
+        self._holding = Holding(self._drivers, self._work.set)
+        self.switch = Switch(journal.flags, who, journal.side, self._holding)
+        self.processes = Processes(
+            fence=self.habits.fence, store=journal.path, name=who.warden if journal.side else ""
+        )
         self._control: ControlThread | None = None
         self._watchman = Watchman(journal, self._whose, after_s=self.habits.blocked_after_s)
         self._notify = notify
-        self.owner = new_owner()
         self.agents: dict[str, Agent] = {
             name: as_agent(agent) for name, agent in (agents or {}).items()
         }
         self._guards = {n: Guards((*guards, *a.guards)) for n, a in self.agents.items()}
-        self._drivers: dict[str, Driver] = {}
         self._left_alone: set[str] = set()  # damaged, or written by a newer build
         self._tasks: set[asyncio.Task[None]] = set()
-        self._work = asyncio.Event()
         self._is_closing = False
         self._stop_watching: Any = None
         self._lapses = Alarm(self.alarms, self._work.set)
@@ -114,6 +122,8 @@ class Runtime:
                     loop.call_soon_threadsafe(self._changed, runs)
 
             self._stop_watching = self.journal.watch(changed)
+            self._holding.open()
+            self.switch.open()
             self._spawn(self._keep_house())
         return self
 
@@ -135,6 +145,7 @@ class Runtime:
         if self._control:
             self._control.close()
         self._watchman.close()
+        self.switch.close()
         await self.processes.aclose()
         await self.journal.aclose()
         self._logs.remove()
@@ -214,16 +225,6 @@ class Runtime:
             self.agents[agent], given, then, model=model, now_ms=now_ms, wall_ms=wall_ms
         )
 
-    async def _limits_like(
-        self, source: Run, given: Given, then: Then | None, *, anew: bool
-    ) -> Limits:
-        """Those of the run that another goes on from, or others."""
-        if (known := source.limits) is not None and not anew:
-            if given is None and then is None:
-                return known
-            given, then = known.condition if given is None else given, then or known.then
-        return await self._limits(source.agent, given, then, source.model)
-
     async def let_go(self, run_id: str) -> None:
         """Wait until this process does not drive the run, if it does."""
         while driver := self._drivers.get(run_id):
@@ -262,50 +263,12 @@ class Runtime:
         made: str | None = None,
     ) -> RunHandle:
         """See `RunHandle.fork` and `RunHandle.ask_aside`. `made`: the id of the new run."""
-        source = await self.journal.load(run_id)
-        [first] = await self.journal.read(run_id, limit=1)
-        assert isinstance(first.event, Created)
-        place = source.seq if at is None else at
-        if not 1 <= place <= source.seq:
-            raise InvalidInput(
-                f"Cannot fork run {run_id} at record {at}: it has {source.seq}. Nothing was "
-                f"started. See its records: pullcord show {run_id}"
-            )
-        if await self._is_tainted(source):
-            raise InvalidInput(
-                f"Cannot fork run {run_id}: it, or a run it goes on from, is quarantined, and "
-                "nothing of it may be used again. Nothing was started. Start anew: pullcord run"
-            )
-        is_aside = aside is not None  # a question of its own: a run out of budget can be asked too
-        own = await self._limits_like(source, limits, on_exhausted, anew=is_aside)
-        born = Created(
-            agent=first.event.agent,
-            thread=(made := made or new_run_id()),
-            input=first.event.input if aside is None else dump(aside),
-            code_version=first.event.code_version,
-            target=first.event.target,
-            cwd=first.event.cwd,
-            by=by,
-            forked_from=run_id,
-            forked_at=place,
-            aside=is_aside,
-            model=first.event.model,
-            limits=own,
-            price=price_in(own) or source.price,
-            used=None if is_aside else await self.journal.used(run_id),
-            runaway=first.event.runaway,
-        )
+        made = made or new_run_id()
+        wanted = Fork(by, at, aside, limits, on_exhausted, made)
+        born = await born_of(self.journal, run_id, wanted, self._limits)
         told = Redirect(by=by, instruction=instruction) if instruction is not None else None
         await self._create(made, born, alone=True, told=told)
         return self._taken_up(made)
-
-    async def _is_tainted(self, run: Run) -> bool:
-        """Whether it, or a run it goes on from, is quarantined."""
-        while not (run.cancel and run.cancel.quarantine):
-            if run.forked_from is None:
-                return False
-            run = await self.journal.load(run.forked_from)
-        return True
 
     async def _create(
         self, run_id: str, born: Created, *, alone: bool, told: Redirect | None = None
@@ -359,6 +322,8 @@ class Runtime:
                 if not self._lapses.is_set:  # at first, and whenever it has rung
                     await self.journal.free_the_gone()
                 await self._renew()
+                if self.switch.raised:
+                    await self.journal.hold()
                 await self._wake_sleepers()
                 await self._take_up()
             except JournalClosed:
@@ -382,7 +347,8 @@ class Runtime:
     async def _found(self) -> "list[str]":
         if self._only is None:
             limit = _BATCH + len(self._left_alone)
-            found = await self.journal.claimable(agents=self.agents, limit=limit)
+            agents = [name for name in self.agents if not self.switch.covers(name, "")]
+            found = await self.journal.claimable(agents=agents, limit=limit)
             return [run_id for run_id in found if run_id not in self._left_alone]
         family, found = [self._only], list[str]()
         for run_id in family:
@@ -421,7 +387,7 @@ class Runtime:
             if self._is_closing:
                 driver.leave()
             self._renewal.set(self.habits.lease_s / 3)
-            with self._watchman.watching():
+            with self._watchman.watching(), self.switch.driving():
                 await driver.drive()
         except PullcordError:
             _log.exception("Run %s could not be driven.", run_id)

@@ -13,6 +13,7 @@ from pullcord.journal.journal import Journal
 from pullcord.runtime.alarms import Alarms
 from pullcord.runtime.control import ControlThread
 from pullcord.runtime.processes import Processes
+from pullcord.runtime.switch import Switch
 from pullcord.runtime.tools import Policies
 
 
@@ -30,6 +31,7 @@ class Habits:
     retry_storage_s: float = 0.5
     breath_s: float = 0.005  # how long housekeeping rests before it looks again
     blocked_after_s: float = 0.5  # how long code may hold the event loop unnamed; 0: for ever
+    killable: bool = False  # the kill switch may end this process, if it does not answer
     fence: str = "auto"  # what holds process tools: cgroup, namespace, sweep, or the best there is
 
 
@@ -58,6 +60,8 @@ class Site(Protocol):
     policies: Policies
     secrets: Secrets
 
+    @property
+    def switch(self) -> Switch: ...
     @property
     def control(self) -> ControlThread: ...
     @property

@@ -14,6 +14,7 @@ from pullcord.core.events import (
     StepFailed,
     StepFinished,
     StepInDoubt,
+    StepInterrupted,
     StepStarted,
 )
 from pullcord.core.limits import Reserve
@@ -167,7 +168,7 @@ async def _find_out(driver: Driver, wish: Wish, past: Past) -> Past:
     mine = driver.run.steps.get(who.id)
     if wish.probe and mine is not None and mine.status == "in_doubt" and not mine.settled:
         with driver.busy():
-            await driver.gate.passes()
+            await driver.may_start()
             found = await wish.probe(past.args)
         if found is not None:
             choice = "happened" if found.happened else "run"
@@ -240,7 +241,9 @@ async def _after_a_cut(
     if flight.is_redirected and outcome is not None and driver.run.cancel is None:
         raise _redirected(wish)
     is_in_doubt = outcome is not None and isinstance(outcome[0], StepInDoubt)
-    may_go_on = wish.manner.effect != "once" or is_in_doubt
+    last = outcome[0] if outcome else None
+    is_unbegun = isinstance(last, StepInterrupted) and not last.began
+    may_go_on = wish.manner.effect != "once" or is_in_doubt or is_unbegun
     if driver.run.cancel is None and may_go_on and outcome is not None:
         return
     await driver.gate.passes()
@@ -299,4 +302,5 @@ async def begin(driver: Driver, wish: Intent, permit: Permit) -> Flight:
         alarms=driver.site.alarms,
         clock=driver.site.clock,
         passed=(lambda outcome: outcome_passed(driver, outcome)) if driver.guards else None,
+        refusal=driver.refusal,
     )

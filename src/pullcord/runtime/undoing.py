@@ -25,7 +25,7 @@ from pullcord.core.events import (
 from pullcord.core.run import Run, Step
 from pullcord.core.undo import to_undo, undo_item
 from pullcord.core.values import load
-from pullcord.errors import SecretUnknown
+from pullcord.errors import KillSwitchEngaged, SecretUnknown
 from pullcord.runtime.alarms import Alarm
 from pullcord.runtime.flight import described, together
 from pullcord.runtime.ownership import Wanted
@@ -48,6 +48,7 @@ class Undoer(Protocol):
     async def record(self, wanted: Wanted, /) -> list[Event]: ...
     def later(self, work: Coroutine[Any, Any, None], /) -> None: ...
     def news(self) -> None: ...
+    def refusal(self) -> str: ...
 
 
 class Undoing:
@@ -79,6 +80,8 @@ class Undoing:
         try:
             while not self._is_leaving and (steps := to_undo(self._driver.run)):
                 await self._undo(steps[0])
+        except KillSwitchEngaged:
+            pass  # gone on with when it is released
         except asyncio.CancelledError:
             if not self._is_leaving:
                 raise
@@ -119,11 +122,14 @@ class Undoing:
     async def _try(self, policy: Policy, call: Call, attempt: int) -> str:
         """Return what went wrong, or nothing."""
         undo = policy.undo
+        if refused := self._driver.refusal():
+            raise KillSwitchEngaged(refused)
         context = self._context(call, attempt)
         raw = getattr(undo, "__pullcord_tool__", undo)
         is_thread = not inspect.iscoroutinefunction(raw) and not address_of(raw)
         if address_of(raw) and not inspect.iscoroutinefunction(raw):
-            work = about_in_process(self._driver.site.processes, raw, call, context)
+            whose = (self._driver.run.agent, self._driver.run.thread)
+            work = about_in_process(self._driver.site.processes, raw, call, context, whose)
         else:
             work = about(raw, call, context)
         self._attempt = asyncio.create_task(work)
@@ -151,6 +157,8 @@ class Undoing:
     async def _find_out(self, step: str, policy: Policy, call: Call) -> None:
         """A crash has cut it off, and it must not be done twice. Is the effect still there?"""
         found: Any = None
+        if refused := self._driver.refusal():
+            raise KillSwitchEngaged(refused)
         if policy.probe is not None:
             try:
                 context = self._context(call, 0)

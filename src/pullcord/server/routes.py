@@ -24,6 +24,7 @@ from pullcord.server.looking import (
 )
 from pullcord.server.rights import Grant, Right
 from pullcord.server.starting import aside, end_session, fork, give, go_on, revoke, session, start
+from pullcord.server.switching import engage, release, status
 from pullcord.server.wire import (
     Agents,
     AnswerSaid,
@@ -53,6 +54,8 @@ from pullcord.server.wire import (
     SignalSaid,
     Started,
     StartSaid,
+    SwitchSaid,
+    SwitchShown,
     UndoSaid,
 )
 
@@ -239,6 +242,33 @@ ROUTES: Final = (
         Started,
         201,
         starts=True,
+    ),
+    Route(
+        "GET",
+        "/kill-switch",
+        "view",
+        "Whether the kill switch is engaged, and what it holds.",
+        status,
+        gives=SwitchShown,
+        narrows=True,
+    ),
+    Route(
+        "POST",
+        "/kill-switch/engage",
+        "admin",
+        "Stop everything, an agent or a thread; nothing starts until the release.",
+        engage,
+        SwitchSaid,
+        SwitchShown,
+    ),
+    Route(
+        "POST",
+        "/kill-switch/release",
+        "admin",
+        "Let things start again. Resumes nothing.",
+        release,
+        SwitchSaid,
+        SwitchShown,
     ),
     Route(
         "POST",

@@ -91,6 +91,39 @@ class Nothing(_Sent, frozen=True, kw_only=True):
     pass
 
 
+class SwitchSaid(_Sent, frozen=True, kw_only=True):
+    """Of the kill switch: for an agent, a thread, or (with neither) everything."""
+
+    reason: str = ""
+    agent: Text | None = None
+    thread: Text | None = None
+
+
+class SwitchedOff(msgspec.Struct, frozen=True, kw_only=True):
+    scope: str  # all, agent or thread
+    name: str
+    by: str
+    reason: str
+    at_ms: int
+
+
+class Unstopped(msgspec.Struct, frozen=True, kw_only=True):
+    what: str
+    why: str
+
+
+class SwitchShown(msgspec.Struct, frozen=True, kw_only=True):
+    """How the kill switch stands. `asked`, `killed` and `not_stopped`: what pulling it did."""
+
+    engaged: list[SwitchedOff]
+    held: list[str]  # the runs in its reach
+    recorded: bool = True  # False: the store cannot be written; the next process records it
+    asked: int = 0
+    took_ms: int = 0
+    killed: list[int] = []
+    not_stopped: list[Unstopped] = []
+
+
 class StartSaid(_Sent, frozen=True, kw_only=True):
     """`run_id`, here and below: the id of the new run, made up by whoever asks. Who got no answer
     can look whether there is such a run, and need not start another."""

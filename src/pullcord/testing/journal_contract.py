@@ -51,10 +51,10 @@ from pullcord.errors import (
 from pullcord.journal.hands import Hands
 from pullcord.journal.journal import Journal
 from pullcord.journal.ledger import Append, Appended, Claim
-from pullcord.journal.process import new_owner
 from pullcord.journal.reading import Cursor
 from pullcord.journal.store import LiveText, Store, Transaction
 from pullcord.journal.watch import Changed
+from pullcord.process import new_owner
 from pullcord.testing.clock import ManualClock
 
 MakeStore: TypeAlias = Callable[[], Store]

@@ -13,8 +13,9 @@ import time
 from contextlib import suppress
 from typing import Final, NoReturn
 
+from pullcord.killswitch.asking import Asked
+from pullcord.killswitch.flags import Flags
 from pullcord.warden.fences import Fences, spec_of
-from pullcord.warden.flag import is_raised
 from pullcord.warden.holder import hold
 from pullcord.warden.kernel import (
     adopt_orphans,
@@ -48,7 +49,8 @@ class Warden:
         self._zygote: Channel | None = None
         self._zygote_pid = 0
         self._sys_path: list[str] = []
-        self._flag = ""
+        self._flags = Flags("")
+        self._asked = Asked("")
         self._poll = select.poll()
         for fd in (channel.fileno(), *above, woken):
             self._poll.register(fd, select.POLLIN)
@@ -62,9 +64,11 @@ class Warden:
                     self._hear_runtime(gone=fd in self._above)
                 elif fd == self._woken:
                     collect_the_dead(self._woken)
+                elif fd == self._asked.fileno():
+                    self._asked.hear()
                 elif fd in self._trees:
                     tree = self._trees[fd]
-                    tree.hear(refuse=self._refusal())
+                    tree.hear(refuse=self._refusal(tree))
                     if tree.is_silent:
                         self._poll.unregister(fd)
                     self._tidy(tree, fd)
@@ -73,9 +77,10 @@ class Warden:
                 if tree.due is not None and tree.due <= now:
                     tree.tick(now)
                     self._tidy(tree, fd)
-            if self._trees and (refusal := self._refusal()):
-                for tree in list(self._trees.values()):
+            for tree in list(self._trees.values()):
+                if refusal := self._refusal(tree):
                     tree.hurry(refusal)
+            self._asked.answer([t.call for t in self._trees.values() if self._refusal(t)])
             self._unclosed = [tree for tree in self._unclosed if not tree.fence.close()]
             self._flush()
 
@@ -84,9 +89,9 @@ class Warden:
         wait_s = min(due) - time.monotonic() if due else None
         if self._channel.is_behind or (self._zygote is not None and self._zygote.is_behind):
             wait_s = min(wait_s or 0.01, 0.01)
-        if self._trees and self._flag:
+        if self._trees and self._flags:
             wait_s = min(_FLAG_S, wait_s) if wait_s is not None else _FLAG_S
-        if self._unclosed:
+        if self._unclosed or self._asked.is_asked:
             wait_s = min(0.05, wait_s) if wait_s is not None else 0.05
         return None if wait_s is None else max(wait_s, 0.0) * 1000
 
@@ -107,7 +112,10 @@ class Warden:
             case "hello":
                 self._fences.close()
                 self._fences = Fences(order["fence"])
-                self._sys_path, self._flag = order["sys_path"], order["flag"]
+                self._sys_path, self._flags = order["sys_path"], Flags(order["store"])
+                self._asked = Asked(order["name"])
+                if self._asked.fileno() >= 0:
+                    self._poll.register(self._asked.fileno(), select.POLLIN)
                 self._say(
                     {
                         "is": "ready",
@@ -134,17 +142,18 @@ class Warden:
 
     # --- starting ---
 
-    def _refusal(self) -> str:
-        return "the kill switch is engaged" if is_raised(self._flag) else ""
+    def _refusal(self, whose: Tree) -> str:
+        return self._flags.refusal(whose.agent, whose.thread)
 
     def _start(self, order: Message, fds: list[int]) -> None:
         call = order["call"]
         try:
-            if refusal := self._refusal():
+            if refusal := self._flags.refusal(order["agent"], order["thread"]):
                 raise OSError(0, refusal)
             fence = self._fences.new(call)
             mine, theirs = socket.socketpair()
             tree = Tree(call, fence, mine, self._say, self._strays)
+            tree.agent, tree.thread = order["agent"], order["thread"]
             self._trees[mine.fileno()] = tree
             self._by_call[call] = tree
             self._poll.register(mine.fileno(), select.POLLIN)

@@ -33,6 +33,7 @@ class Tree:
     ) -> None:
         """`strays`: who is left of trees whose holder was killed."""
         self.call, self.fence, self.line = call, fence, line
+        self.agent = self.thread = ""  # whose it is
         self._strays = strays
         self.holder = 0
         self.rung: Rung = ""

@@ -1,0 +1,121 @@
+"""kill-switch: stop everything from outside, say what is left, and let go of it again.
+
+Pulling it needs no database, and nothing here is loaded that does before it is pulled.
+"""
+
+import os
+import sys
+from importlib import import_module
+from typing import Any, Final
+
+from pullcord.cli.as_json import to_json
+from pullcord.cli.identity import whoami
+from pullcord.cli.parser import store_path
+from pullcord.core.visible import visible
+from pullcord.errors import InvalidInput, KillSwitchFailed
+from pullcord.killswitch.engaging import pull
+from pullcord.killswitch.flags import Flags, Scope, new_note
+from pullcord.killswitch.report import Report, report
+
+_SHOWN_MAX: Final = 20
+_RECORDS: Final = "pullcord.cli.switch_records"
+_REMOTE: Final = "pullcord.cli.remote"
+
+
+def carry_out(asked: Any) -> int:
+    if asked.server:
+        remote: Any = import_module(_REMOTE)
+        with remote.reach(asked) as there:
+            said: Report = there.switch(asked.act, *_scope(asked), asked.reason)
+    else:
+        said = {"engage": _engage, "release": _release, "status": _status}[asked.act](asked)
+    if asked.json:
+        sys.stdout.write(to_json(said))
+    else:
+        print(visible("\n".join(_lines(asked.act, said))))
+    return 1 if said["not_stopped"] or not said["recorded"] else 0
+
+
+def _scope(asked: Any) -> Scope:
+    if asked.agent is not None and asked.thread is not None:
+        raise InvalidInput("Name an agent or a thread, not both. Nothing was changed.")
+    named = [("agent", asked.agent), ("thread", asked.thread)]
+    scope = next((Scope(kind, name) for kind, name in named if name is not None), Scope())
+    if scope.kind and not scope.name:
+        raise InvalidInput(f"Which {scope.kind}? Nothing was changed.")
+    return scope
+
+
+def _where(asked: Any) -> str:
+    path = os.path.realpath(store_path(asked.store))
+    if not os.path.exists(path) and not os.path.exists(f"{path}-side"):
+        raise InvalidInput(
+            f"There is no store at {path}. Nothing was stopped. Name the one that is meant with "
+            "--store or PULLCORD_STORE."
+        )
+    return path
+
+
+def _engage(asked: Any) -> Report:
+    path, scope = _where(asked), _scope(asked)
+    flags = Flags(path)
+    note = new_note(by=whoami(asked.by), reason=asked.reason, via="terminal")
+    try:
+        pulled = pull(flags, f"{path}-side", scope, note)
+    except OSError as error:
+        now = "NOTHING IS STOPPED. Make that file in any way you can, or kill the processes."
+        raise KillSwitchFailed(
+            "engaged", path=flags.path(scope), why=error.strerror, now=now
+        ) from None
+    records: Any = import_module(_RECORDS)
+    held, why_not = records.hold(path, flags)
+    said = report(flags, held, pulled=pulled)
+    said["recorded"], said["why_not_recorded"] = not why_not, why_not
+    return said
+
+
+def _release(asked: Any) -> Report:
+    path, scope = _where(asked), _scope(asked)
+    records: Any = import_module(_RECORDS)
+    left = records.release(path, scope, by=whoami(asked.by), reason=asked.reason, via="terminal")
+    return report(Flags(path), left)
+
+
+def _status(asked: Any) -> Report:
+    path = _where(asked)
+    flags = Flags(path)
+    records: Any = import_module(_RECORDS)
+    held, why_not = records.held(path, flags)
+    return {**report(flags, held), "recorded": not why_not, "why_not_recorded": why_not}
+
+
+def _lines(act: str, said: Report) -> list[str]:
+    lines: list[str] = []
+    for one in said["engaged"]:
+        what = "everything" if one["scope"] == "all" else f"{one['scope']} {one['name']}"
+        why = f": {one['reason']}" if one["reason"] else ""
+        lines.append(f"Engaged for {what}, by {one['by']}{why}. Nothing starts until its release.")
+    if not lines:
+        lines.append("Released." if act == "release" else "Not engaged.")
+    elif act == "release":
+        lines.append("That is still engaged.")
+    if act == "engage":
+        told = f"{said['asked']} process{'' if said['asked'] == 1 else 'es'}"
+        lines.append(f"{told} heard of it within {said['took_ms']} ms.")
+    lines += [f"Killed process {pid}: it did not answer." for pid in said["killed"]]
+    lines += [f"NOT STOPPED: {one['what']}: {one['why']}." for one in said["not_stopped"]]
+    if not said["recorded"]:
+        why = said.get("why_not_recorded") or "the store cannot be written."
+        lines.append(f"Not recorded: {why} The next process that can records it.")
+    return lines + _of_runs(act, said["held"])
+
+
+def _of_runs(act: str, held: list[str]) -> list[str]:
+    if not held:
+        return []
+    more = f" and {len(held) - _SHOWN_MAX} more" if len(held) > _SHOWN_MAX else ""
+    names = ", ".join(held[:_SHOWN_MAX]) + more
+    many = f"{len(held)} run{'' if len(held) == 1 else 's'}"
+    if act == "release":
+        return [f"Nothing was resumed. {many} stay paused: {names}", "Go on: pullcord resume RUN"]
+    return [f"Held: {many}: {names}"]

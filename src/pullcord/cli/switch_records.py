@@ -1,0 +1,62 @@
+"""What the journal is told of the kill switch. It may be gone: then that is said."""
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Final
+
+from pullcord.errors import PullcordError
+from pullcord.journal.clock import SystemClock
+from pullcord.journal.holding import held_runs, lower, to_hold
+from pullcord.journal.ledger import Ledger
+from pullcord.journal.sqlite import SqliteStore
+from pullcord.killswitch.flags import Flags, Scope
+
+_BUSY_S: Final = 2.0
+
+
+def hold(path: str, flags: Flags) -> tuple[list[str], str]:
+    """Pause whatever it reaches. Return what is held, and why that is not recorded, if so."""
+    try:
+        with _opened(path) as store:
+            ledger = Ledger(SystemClock(), flags=flags)
+            for run_id, flag in store.read(lambda view: to_hold(view, flags)):
+                store.write(lambda tx, r=run_id, f=flag: ledger.hold(tx, r, f))
+            store.poke()
+            return store.read(lambda view: held_runs(view, flags)), ""
+    except PullcordError as error:
+        return [], str(error)
+
+
+def held(path: str, flags: Flags) -> tuple[list[str], str]:
+    """The runs in its reach, and why that cannot be told, if so."""
+    try:
+        with _opened(path) as store:
+            return store.read(lambda view: held_runs(view, flags)), ""
+    except PullcordError as error:
+        return [], str(error)
+
+
+def release(path: str, scope: Scope, *, by: str, reason: str, via: str) -> list[str]:
+    """Record that it is released, and only then release it. Return what stays paused.
+
+    Raises:
+        InvalidInput: it is not engaged.
+        StorageFailed: it stays engaged.
+    """
+    flags = Flags(path)
+    with _opened(path) as store:
+        left = store.read(lambda view: held_runs(view, flags))
+        ledger = Ledger(SystemClock(), flags=flags)
+        store.write(lambda tx: ledger.released(tx, scope, by=by, reason=reason, via=via))
+        lower(flags, scope)
+        store.poke()
+        return left
+
+
+@contextmanager
+def _opened(path: str) -> Generator[SqliteStore]:
+    store = SqliteStore(path, busy_timeout_s=_BUSY_S)
+    try:
+        yield store
+    finally:
+        store.close()

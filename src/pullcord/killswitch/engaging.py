@@ -1,0 +1,123 @@
+"""Pulling the switch: raise the flag, hear from everybody who could start something, end who does
+not answer, and say what is left. No event loop, no database: neither is to be trusted here.
+"""
+
+import json
+import os
+import select
+import signal
+import socket
+import time
+from contextlib import ExitStack, suppress
+from typing import Any, Final, NamedTuple
+
+from pullcord.killswitch.flags import Flags, Note, Scope
+from pullcord.killswitch.presence import Present, present
+from pullcord.process import is_gone
+
+ANSWER_S: Final = 1.5  # a runtime that has not answered by then is not answering
+_WARDEN_S: Final = 3.0
+_DEATH_S: Final = 2.0
+
+
+class Left(NamedTuple):
+    """Something that was not stopped, and why."""
+
+    what: str
+    why: str
+
+
+class Pulled(NamedTuple):
+    """What became of it, when it was acknowledged: from here on nothing starts."""
+
+    is_new: bool  # False: it was engaged before
+    asked: int  # processes that drive runs of this store
+    killed: list[int]  # those that did not answer, and were ended
+    left: list[Left]
+    took_ms: int
+
+
+def pull(flags: Flags, folder: str, scope: Scope, note: Note) -> Pulled:
+    """Engage the switch.
+
+    `folder`: where the store's runtimes announce themselves.
+
+    Raises:
+        OSError: the flag could not be raised: nothing is stopped.
+    """
+    began = time.monotonic()
+    is_new = flags.raise_it(scope, note)
+    runtimes = present(folder)
+    patience = {one.address: ANSWER_S for one in runtimes}
+    answers = ask(patience | {one.warden: _WARDEN_S for one in runtimes})
+    killed, left = list[int](), list[Left]()
+    for one in runtimes:
+        if is_gone(one.owner):
+            continue
+        if answer := answers.get(one.address):
+            left += [Left(f"{w} in process {one.pid}", why) for w, why in answer["going_on"]]
+        elif why := _why_not_killed(one, scope):
+            left.append(Left(f"process {one.pid}", f"it does not answer, and {why}"))
+        else:
+            killed.append(one.pid)
+        if one.warden in answers:
+            tools = answers[one.warden].get("left", ["all"])
+            why = "it outlives SIGKILL" if answers[one.warden] else "its warden does not answer"
+            left += [Left(f"process tool {call} of process {one.pid}", why) for call in tools]
+    return Pulled(is_new, len(runtimes), killed, left, round((time.monotonic() - began) * 1000))
+
+
+def _why_not_killed(who: Present, scope: Scope) -> str:
+    """Empty: it was."""
+    if who.pid == os.getpid():
+        return "is this very process"
+    if not who.is_killable:
+        return "has not agreed to be killed (Habits.killable)"
+    if scope.kind:
+        return "is not killed for a part of its work; engage the switch for everything"
+    return "" if _kill(who) else "could not be killed"
+
+
+def ask(addresses: dict[str, float]) -> dict[str, dict[str, Any]]:
+    """Ask all of them at once. Return what each has answered within its time; nothing for one
+    that is there and silent, and nobody who is not there."""
+    answers: dict[str, dict[str, Any]] = {}
+    with ExitStack() as opened:
+        began, poll = time.monotonic(), select.poll()
+        waiting: dict[int, tuple[str, socket.socket]] = {}
+        for address in addresses:
+            sock = opened.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET))
+            sock.setblocking(False)
+            with suppress(OSError):  # nobody is there: a warden that was never needed, say
+                sock.connect(f"\0{address}")
+                waiting[sock.fileno()], answers[address] = (address, sock), {}
+                poll.register(sock, select.POLLIN)
+        while waiting:
+            left_s = {fd: addresses[a] + began - time.monotonic() for fd, (a, _) in waiting.items()}
+            for fd in [fd for fd, left in left_s.items() if left <= 0]:
+                poll.unregister(fd)
+                del waiting[fd]
+            for fd, _ in poll.poll(max(min(left_s.values()), 0) * 1000) if waiting else ():
+                address, sock = waiting.pop(fd)
+                poll.unregister(fd)
+                with suppress(OSError, ValueError):
+                    answers[address] = json.loads(sock.recv(1024 * 1024))
+    return answers
+
+
+def _kill(who: Present) -> bool:
+    """End it, and see it end. Its warden ends its tools, and itself."""
+    try:
+        watched = os.pidfd_open(who.pid)
+    except OSError:
+        return is_gone(who.owner)
+    try:
+        if is_gone(who.owner):  # (asked after it is held: the number is not another's by now)
+            return True
+        with suppress(OSError):
+            signal.pidfd_send_signal(watched, signal.SIGKILL)
+        poll = select.poll()
+        poll.register(watched, select.POLLIN)
+        return bool(poll.poll(_DEATH_S * 1000))
+    finally:
+        os.close(watched)

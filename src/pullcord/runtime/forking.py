@@ -1,0 +1,86 @@
+"""The birth of a run that goes on from what another has done."""
+
+from collections.abc import Awaitable, Callable
+from typing import NamedTuple, TypeAlias
+
+from pullcord.core.events import Created
+from pullcord.core.limits import Limits, Then, price_in
+from pullcord.core.run import Run
+from pullcord.core.values import dump
+from pullcord.errors import InvalidInput
+from pullcord.journal.journal import Journal
+from pullcord.runtime.limiting import Given
+
+LimitsFor: TypeAlias = Callable[[str, Given, Then | None, str], Awaitable[Limits]]
+"""Agent, limits as they are given, what happens then, model: what that makes."""
+
+
+class Fork(NamedTuple):
+    """What is asked for. See `RunHandle.fork` and `RunHandle.ask_aside`."""
+
+    by: str
+    at: int | None
+    aside: str | None
+    limits: Given
+    on_exhausted: Then | None
+    made: str  # its id, and its thread
+
+
+async def born_of(journal: Journal, run_id: str, fork: Fork, limits_for: LimitsFor) -> Created:
+    """Return the first record of the new run.
+
+    Raises:
+        InvalidInput: there is nothing there that may be gone on from.
+    """
+    source = await journal.load(run_id)
+    [first] = await journal.read(run_id, limit=1)
+    assert isinstance(first.event, Created)
+    place = source.seq if fork.at is None else fork.at
+    if not 1 <= place <= source.seq:
+        raise InvalidInput(
+            f"Cannot fork run {run_id} at record {fork.at}: it has {source.seq}. Nothing was "
+            f"started. See its records: pullcord show {run_id}"
+        )
+    if await _is_tainted(journal, source):
+        raise InvalidInput(
+            f"Cannot fork run {run_id}: it, or a run it goes on from, is quarantined, and "
+            "nothing of it may be used again. Nothing was started. Start anew: pullcord run"
+        )
+    is_aside = fork.aside is not None  # a question: a run out of budget can be asked too
+    own = await _limits_like(source, fork, limits_for)
+    return Created(
+        agent=first.event.agent,
+        thread=fork.made,
+        input=first.event.input if fork.aside is None else dump(fork.aside),
+        code_version=first.event.code_version,
+        target=first.event.target,
+        cwd=first.event.cwd,
+        by=fork.by,
+        forked_from=run_id,
+        forked_at=place,
+        aside=is_aside,
+        model=first.event.model,
+        limits=own,
+        price=price_in(own) or source.price,
+        used=None if is_aside else await journal.used(run_id),
+        runaway=first.event.runaway,
+    )
+
+
+async def _is_tainted(journal: Journal, run: Run) -> bool:
+    """Whether it, or a run it goes on from, is quarantined."""
+    while not (run.cancel and run.cancel.quarantine):
+        if run.forked_from is None:
+            return False
+        run = await journal.load(run.forked_from)
+    return True
+
+
+async def _limits_like(source: Run, fork: Fork, limits_for: LimitsFor) -> Limits:
+    """Those of the run that another goes on from, or others."""
+    given, then = fork.limits, fork.on_exhausted
+    if (known := source.limits) is not None and fork.aside is None:
+        if given is None and then is None:
+            return known
+        given, then = known.condition if given is None else given, then or known.then
+    return await limits_for(source.agent, given, then, source.model)

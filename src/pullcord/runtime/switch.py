@@ -1,0 +1,169 @@
+"""The kill switch as one runtime sees it: asked before every start, and heard of by a thread.
+
+The thread needs neither the event loop nor the database. It shuts the sockets of model calls,
+has the loop hold the runs, and answers whoever has pulled the switch: from that answer on,
+nothing starts here, and what could not be stopped is named.
+"""
+
+import json
+import logging
+import os
+import select
+import socket
+import threading
+import time
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from typing import Final, Protocol
+
+from pullcord.killswitch.asking import listening, may_ask
+from pullcord.killswitch.flags import Flag, Flags
+from pullcord.killswitch.presence import Present, announce, leave
+
+_log: Final = logging.getLogger("pullcord.runtime")
+_LOOK_S: Final = 0.1  # how often it looks for the flag while something is driven
+_GRACE_S: Final = 0.9  # how long what is under way may take to stop before it is named
+_HANDOVER_S: Final = 0.02  # for a call that was let through to have begun
+
+
+class Held(Protocol):
+    """What the thread needs of the runtime. Called in that thread."""
+
+    def cut_sockets(self) -> None:
+        """Shut what the model calls of held runs talk through."""
+        ...
+
+    def hold(self) -> None:
+        """Have the loop hold the runs, or let them be resumed."""
+        ...
+
+    def going_on(self) -> list[tuple[str, str]]:
+        """What goes on although it is held, and why."""
+        ...
+
+
+class Switch:
+    """One runtime's view. `folder`: where it announces itself; empty: nobody else can know it."""
+
+    def __init__(self, flags: Flags, who: Present, folder: str, held: Held) -> None:
+        self._flags, self._who, self._folder, self._held = flags, who, folder, held
+        self._raised: tuple[Flag, ...] = ()
+        self._starting = threading.Lock()
+        self._driven = 0
+        self._askers: list[tuple[socket.socket, float]] = []
+        self._sock: socket.socket | None = None
+        self._wake = -1
+        self._thread: threading.Thread | None = None
+        self._is_closed = False
+
+    def refusal(self, agent: str, thread: str) -> str:
+        """Why nothing may start. Looks, every time; the last look before a call is this one."""
+        with self._starting:
+            return self._flags.refusal(agent, thread)
+
+    def covers(self, agent: str, thread: str) -> Flag | None:
+        """The flag that holds this agent's runs on this thread, as far as the thread has seen."""
+        return self._flags.covers(agent, thread) if self._raised else None
+
+    @property
+    def raised(self) -> tuple[Flag, ...]:
+        return self._raised
+
+    @contextmanager
+    def driving(self) -> Generator[None]:
+        """A run is driven here, while inside."""
+        self._driven += 1
+        self.look()
+        try:
+            yield
+        finally:
+            self._driven -= 1
+
+    def look(self) -> None:
+        """Have the thread look now."""
+        if self._wake >= 0:
+            with suppress(OSError):
+                os.eventfd_write(self._wake, 1)
+
+    # --- its life ---
+
+    def open(self) -> None:
+        """Be found by whoever pulls the switch, from here on."""
+        if not self._folder:
+            return
+        self._sock = listening(self._who.address)
+        self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._raised = tuple(self._flags.raised())
+        self._thread = threading.Thread(target=self._watch, name="pullcord-switch", daemon=True)
+        self._thread.start()
+        try:
+            announce(self._folder, self._who)
+        except OSError as error:
+            why = "the kill switch still holds its runs, but nobody can see this process"
+            _log.warning("%s could not be announced (%s): %s", self._who.file, error, why)
+
+    def close(self) -> None:
+        if self._thread is None:
+            return
+        leave(self._folder, self._who)
+        self._is_closed = True
+        self.look()
+        self._thread.join()
+        for asker, _ in self._askers:
+            asker.close()
+        if self._sock:
+            self._sock.close()
+        os.close(self._wake)
+        self._wake = -1
+
+    # --- in its own thread ---
+
+    def _watch(self) -> None:
+        poll = select.poll()
+        poll.register(self._wake, select.POLLIN)
+        if self._sock:
+            poll.register(self._sock, select.POLLIN)
+        while not self._is_closed:
+            poll.poll(self._patience_ms())
+            with suppress(OSError):
+                os.eventfd_read(self._wake)
+            self._hear()
+            try:
+                self._see()
+                self._answer()
+            except Exception:  # whoever pulls it must be answered next time
+                _log.exception("The kill switch was looked at in vain; it is looked at again.")
+
+    def _patience_ms(self) -> float | None:
+        if self._askers:
+            return 10
+        return _LOOK_S * 1000 if self._driven or self._raised else None
+
+    def _hear(self) -> None:
+        with suppress(OSError):
+            while self._sock:
+                asker, _ = self._sock.accept()
+                if may_ask(asker):
+                    self._askers.append((asker, time.monotonic() + _GRACE_S))
+                else:
+                    asker.close()
+
+    def _see(self) -> None:
+        now = tuple(self._flags.raised())
+        if now == self._raised:
+            return
+        with self._starting:  # whoever was let through before this has been let through
+            self._raised = now
+        time.sleep(_HANDOVER_S)
+        self._held.cut_sockets()
+        self._held.hold()
+
+    def _answer(self) -> None:
+        if not self._askers:
+            return
+        left, now = self._held.going_on(), time.monotonic()
+        for asker, until in self._askers:
+            if not left or now >= until:
+                with asker, suppress(OSError):
+                    asker.send(json.dumps({"pid": os.getpid(), "going_on": left}).encode())
+        self._askers = [(asker, until) for asker, until in self._askers if left and now < until]
