@@ -13,6 +13,7 @@ import pytest
 from pullcord.cli.parser import VERBS
 from pullcord.core.states import RunState
 from tests.cli.serving import Serving, serve
+from tests.cli.terminal import AGENTS, Terminal
 
 ROOT = Path(__file__).parent.parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -135,6 +136,8 @@ def test_it_runs(serving: Serving, line: str) -> None:
     said = ["ci" if word == "NAME" else "0" if word == "9000" else word for word in said]
     if verb in STAYS:
         return starts(serving, said[1:])
+    if verb == "kill-switch":
+        return switches(serving, said[1:])
     if len(said) == 2 and (verb in AGENT or verb in ("run", "top")):
         said.append("--help")  # its name alone was mentioned
     asked = [*prepared(serving, said)[1:], *AS_WELL.get(verb, [])]
@@ -146,6 +149,19 @@ def test_it_runs(serving: Serving, line: str) -> None:
     if "--json" in asked:
         [json.loads(one) for one in done.out.splitlines()]
     return None
+
+
+def switches(serving: Serving, words: list[str]) -> None:
+    """On a store of its own: everything else would stand still."""
+    here = Terminal(serving.folder / "switched-off")
+    here.store.parent.mkdir(exist_ok=True)
+    assert here("run", f"{AGENTS}:quick").status == 0
+    if "release" in words:
+        here("kill-switch", "engage")
+    done = here(*words)
+    assert (done.status, done.err) == (0, ""), done
+    for flag in here.store.parent.glob("*.kill-switch"):
+        flag.unlink()
 
 
 def nothing_left(verb: str, asked: list[str]) -> tuple[int, ...]:

@@ -163,6 +163,7 @@ WORDS: list[tuple[str, ...]] = [
     ("continue", "done-1", "--detach"),
     ("aside", "done-1", "why?"),
     ("doctor",),
+    ("kill-switch", "status"),
 ]
 
 

@@ -132,6 +132,37 @@ class Serving(Shape, kw_only=True):
     store: str
 
 
+class SwitchedOff(Shape, kw_only=True):
+    """A kill switch that is engaged: for `all`, for an `agent` or for a `thread`."""
+
+    scope: str
+    name: str
+    by: str
+    reason: str
+    at_ms: int
+
+
+class Unstopped(Shape, kw_only=True):
+    """What goes on although the kill switch was pulled."""
+
+    what: str
+    why: str
+
+
+class Switch(Shape, kw_only=True):
+    """How the kill switch stands; with `engage`, also what pulling it did: how many processes were
+    asked, which were killed, what could not be stopped. `held`: the runs in its reach."""
+
+    engaged: list[SwitchedOff]
+    held: list[str]
+    recorded: bool
+    asked: int
+    killed: list[int]
+    not_stopped: list[Unstopped]
+    took_ms: int
+    why_not_recorded: str = ""
+
+
 class Finding(Shape, kw_only=True):
     """One thing that the doctor has looked at."""
 
@@ -173,4 +204,5 @@ PRINTED: Final[dict[str, tuple[Any, ...]]] = {
     "serve": (Serving,),
     "grant": (Granted,),
     "doctor": (list[Finding],),
+    "kill-switch": (Switch,),
 }

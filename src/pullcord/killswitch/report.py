@@ -33,6 +33,5 @@ def shown(flag: Flag) -> Report:
         "name": flag.scope.name,
         "by": flag.by,
         "reason": flag.reason,
-        "via": flag.via,
         "at_ms": flag.at_ms,
     }

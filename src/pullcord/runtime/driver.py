@@ -445,7 +445,7 @@ class Driver(Doors):
         left = [
             (f"step {flight.name!r} of {of}", "it ignores being cancelled, or holds its event loop")
             for flight in tuple(self._flights)
-            if flight.manner.run_in != "process" and not flight.is_held
+            if flight.is_working and flight.manner.run_in != "process" and not flight.is_held
         ]
         why = "nobody can stop a thread, nor what ignores being cancelled"
         left += [(f"step {name!r} of {of}", why) for name in tuple(self._let_go)]

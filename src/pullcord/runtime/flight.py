@@ -145,6 +145,11 @@ class Flight:
         self._process = process
         return True
 
+    @property
+    def is_working(self) -> bool:
+        """Its function was called, and has not come to an end."""
+        return self._has_begun and self._inner is not None and not self._inner.done()
+
     def is_by(self, task: "asyncio.Task[Any]") -> bool:
         return task is self._inner
 

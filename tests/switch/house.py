@@ -1,0 +1,108 @@
+"""Households (see household.py), and what the tests need to know of them."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from pullcord.core.commands import Resume
+from pullcord.core.states import RunState
+from pullcord.journal.clock import SystemClock
+from pullcord.journal.ledger import Ledger
+from pullcord.journal.sqlite import SqliteStore
+from pullcord.killswitch.engaging import Pulled, pull
+from pullcord.killswitch.flags import Flags, Scope, new_note
+from tests.switch.household import MARKS
+from tests.tools.census import living, rid
+
+ROOT: Final = Path(__file__).parents[2]
+BOUND_S: Final = 60
+
+
+class House:
+    """One store, the processes that drive its runs, and the switch."""
+
+    def __init__(self, folder: Path) -> None:
+        self.store = folder / "runs.db"
+        self.marks = folder / "marks"
+        self.den = folder / "den"
+        self.flags = Flags(str(self.store))
+        self.families: list[subprocess.Popen[str]] = []
+
+    def opens(self, *wanted: str, kind: str = "killable") -> "subprocess.Popen[str]":
+        process = subprocess.Popen(
+            [sys.executable, "-m", "tests.switch.household", str(self.store), kind, *wanted],
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=ROOT,
+            env=os.environ | {MARKS: str(self.marks), "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"},
+        )
+        self.families.append(process)
+        assert process.stdout
+        assert process.stdout.readline() == "ready\n"
+        return process
+
+    def pulls(self, scope: Scope | None = None, *, reason: str = "a test") -> Pulled:
+        note = new_note(by="ana", reason=reason, via="test")
+        return pull(self.flags, f"{self.store}-side", scope or Scope(), note)
+
+    def starts(self, *of: str) -> list[tuple[str, int]]:
+        """What was begun, and when, in the order of the marks."""
+        if not self.marks.exists():
+            return []
+        lines = [line.split() for line in self.marks.read_text().splitlines()]
+        return [(what, int(at_ns)) for what, at_ns in lines if not of or what in of]
+
+    def until(self, holds: Callable[[], object]) -> None:
+        """Look again and again, within a bound: other processes bring it about."""
+        end = time.monotonic() + BOUND_S
+        while not holds():
+            assert time.monotonic() < end, "it did not come to that"
+            time.sleep(0.005)
+
+    def has_begun(self, **wanted: int) -> None:
+        self.until(lambda: all(len(self.starts(w)) >= n for w, n in wanted.items()))
+
+    def living(self) -> set[int]:
+        return living(str(self.den))
+
+    def states(self) -> dict[str, str]:
+        store = SqliteStore(self.store)
+        try:
+            heads = store.read(
+                lambda v: v.heads(states=RunState, thread=None, before=None, limit=1000)
+            )
+            return {head.run_id: head.state.value for head in heads}
+        finally:
+            store.close()
+
+    def resumes_all(self) -> None:
+        store = SqliteStore(self.store)
+        ledger = Ledger(SystemClock())
+        for run_id, state in self.states().items():
+            if state == "paused":
+                store.write(lambda tx, r=run_id: ledger.command(tx, r, Resume(by="ana")))
+        store.poke()
+        store.close()
+
+    def close(self) -> None:
+        for process in self.families:
+            with process:
+                process.send_signal(signal.SIGCONT)
+                process.kill()
+
+
+@contextmanager
+def house(folder: Path) -> Generator[House]:
+    home = House(folder)
+    try:
+        yield home
+    finally:
+        home.close()
+        home.until(lambda: not home.living())
+        assert not rid(str(home.den))

@@ -1,0 +1,186 @@
+"""What the kill switch means for a run: held where it is, refused to go on, and nothing lost."""
+
+import asyncio
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from pullcord import Call, Context, Runtime, tool
+from pullcord import RunState as S
+from pullcord.core.events import PauseRequested, StepInDoubt, StepInterrupted, UndoStarted
+from pullcord.errors import InvalidInput, KillSwitchEngaged
+from pullcord.killswitch.engaging import Pulled, pull
+from pullcord.killswitch.flags import Scope, new_note
+from tests.agents.line import line
+from tests.agents.provider.reply import say
+from tests.runs.stage import World, happened, names, shown, stage
+
+ALL: Final = Scope()
+
+
+async def engage(runtime: Runtime, scope: Scope = ALL) -> Pulled:
+    note = new_note(by="ana", reason="it went wild", via="test")
+    return await asyncio.to_thread(pull, runtime.journal.flags, runtime.journal.side, scope, note)
+
+
+async def release(runtime: Runtime, scope: Scope = ALL) -> None:
+    await runtime.journal.release_switch(scope, by="ana", reason="all is well", via="test")
+
+
+async def test_a_run_is_paused_by_it_and_goes_on_only_after_release_and_resume(
+    tmp_path: Path,
+) -> None:
+    world = World()
+
+    async def agent(ctx: Context) -> str:
+        await ctx.step("look", world.slow, "looked", effect="none")
+        return await ctx.step("do", world.do, "done")
+
+    async with stage(tmp_path / "runs.db", agent=agent) as runtime:
+        run = await runtime.start("agent", run_id="r1")
+        await world.begun.wait()
+        assert (await engage(runtime)).left == []
+        await run.reached(S.PAUSED)
+        [paused] = await happened(runtime, "r1", PauseRequested)
+        assert (paused.by, paused.source, paused.reason) == ("ana", "kill_switch", "it went wild")
+        refused = await run.resume(by="bo", key="k1")
+        assert (refused.verdict, refused.reason) == ("rejected", "kill_switch")
+        assert "release it first" in refused.message
+        world.go_on.set()
+        await release(runtime)
+        assert (await run.look()).state is S.PAUSED
+        assert (await run.resume(by="bo", key="k1")).verdict == "applied"  # it was not for ever
+        assert await run.result() == "done"
+    assert world.did == ["looked", "done"]
+
+
+@pytest.mark.parametrize("effect", ["none", "idempotent", "once"])
+async def test_what_it_cuts_is_begun_again_or_in_doubt(tmp_path: Path, effect: str) -> None:
+    world = World()
+
+    async def agent(ctx: Context) -> str:
+        return await ctx.step("do", world.slow, "done", effect=effect)  # pyright: ignore[reportArgumentType]
+
+    async with stage(tmp_path / "runs.db", agent=agent) as runtime:
+        run = await runtime.start("agent", run_id="r1")
+        await world.begun.wait()
+        await engage(runtime)
+        await run.reached(S.PAUSED)
+        doubts = await happened(runtime, "r1", StepInDoubt)
+        cuts = await happened(runtime, "r1", StepInterrupted)
+        assert (len(doubts), len(cuts)) == ((1, 0) if effect == "once" else (0, 1))
+        assert not doubts or "kill switch" in doubts[0].why
+
+
+async def test_nothing_new_is_started_while_it_is_engaged(tmp_path: Path) -> None:
+    world = World()
+
+    async def agent(ctx: Context, what: str) -> str:
+        return await ctx.step("do", world.do, what)
+
+    async with stage(tmp_path / "runs.db", agent=agent) as runtime:
+        done = await runtime.start("agent", "before")
+        await done.result()
+        await engage(runtime)
+        with pytest.raises(KillSwitchEngaged, match=r"by ana: it went wild.*kill-switch release"):
+            await runtime.start("agent", "after")
+        with pytest.raises(KillSwitchEngaged):
+            await done.fork(by="ana")
+        assert len(await runtime.list()) == 1
+        await release(runtime)
+        assert await (await runtime.start("agent", "later")).result() == "later"
+    assert world.did == ["before", "later"]
+
+
+async def test_an_agent_that_asks_for_more_meanwhile_waits_at_the_door(tmp_path: Path) -> None:
+    """Its own code cannot be stopped; every door of its context is shut."""
+    world, go = World(), asyncio.Event()
+
+    async def child(ctx: Context) -> str:
+        return await ctx.step("do", world.do, "child")
+
+    async def agent(ctx: Context) -> list[object]:
+        world.begun.set()
+        await go.wait()
+        one = ctx.step("do", world.do, "step")
+        spawned = await ctx.spawn("child", None)
+        return [await one, await spawned.result()]
+
+    async with stage(tmp_path / "runs.db", agent=agent, child=child) as runtime:
+        run = await runtime.start("agent", run_id="r1")
+        await world.begun.wait()
+        await engage(runtime)
+        await run.reached(S.PAUSED)
+        go.set()
+        for _ in range(50):
+            await asyncio.sleep(0)
+        assert world.did == []
+        await release(runtime)
+        await run.resume(by="ana")
+        assert await run.result() == ["step", "child"]
+
+
+async def test_an_undo_stops_too_and_goes_on_after_the_release(tmp_path: Path) -> None:
+    world = World()
+
+    async def take_back(call: Call) -> None:
+        world.begun.set()
+        await world.go_on.wait()
+        await world.do(f"took {call.result} back")
+
+    @tool(undo=take_back)
+    async def send(what: str) -> str:
+        return await world.do(what)
+
+    async def agent(ctx: Context) -> None:
+        await ctx.tool(send, "letter")
+        await ctx.ask("go on?")
+
+    async with stage(tmp_path / "runs.db", agent=agent) as runtime:
+        run = await runtime.start("agent", run_id="r1")
+        await run.reached(S.WAITING)
+        await run.cancel(by="ana")
+        await world.begun.wait()
+        await engage(runtime)
+        assert (await run.look()).state is S.CANCELLING
+        assert world.did == ["letter"]
+        world.go_on.set()
+        begun = len(await happened(runtime, "r1", UndoStarted))
+        await release(runtime)
+        await run.reached(S.CANCELLED)
+        assert len(await happened(runtime, "r1", UndoStarted)) == begun + 1
+    assert world.did == ["letter", "took letter back"]
+
+
+async def test_a_model_call_is_cut_at_its_socket(tmp_path: Path) -> None:
+    path = tmp_path / "runs.db"
+    async with line("chat", say("And so on. " * 50, stall_after=9), path=path) as here:
+        run = await here.start("write")
+        await shown(run, "And so")
+        await engage(here.runtime)
+        await asyncio.to_thread(here.provider.wait_closed, 0)
+        await run.reached(S.PAUSED)
+        assert len(here.provider.seen) == 1
+
+
+async def test_what_is_not_engaged_cannot_be_released(tmp_path: Path) -> None:
+    async with stage(tmp_path / "runs.db", agent=_nothing) as runtime:
+        await engage(runtime, Scope("agent", "other"))
+        with pytest.raises(InvalidInput, match="not engaged for everything"):
+            await release(runtime)
+        assert await (await runtime.start("agent")).result() is None
+        await release(runtime, Scope("agent", "other"))
+        assert runtime.journal.flags.raised() == []
+
+
+async def test_a_store_in_memory_has_none(tmp_path: Path) -> None:
+    async with stage(agent=_nothing) as runtime:
+        assert not runtime.journal.flags
+        run = await runtime.start("agent")
+        await run.result()
+        assert "completed" in await names(runtime, run.id)
+
+
+async def _nothing(ctx: Context) -> None:
+    return None

@@ -1,0 +1,210 @@
+"""P10: one act stops all runs and refuses new work, whatever state the runtime is in."""
+
+import os
+import signal
+import sqlite3
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pullcord.killswitch.flags import Scope
+from tests.conftest import FULL
+from tests.storage.children import PRIVATE, answer, need_mounts
+from tests.switch.house import House, house
+
+EVERYBODY = ("beats=2", "sleeps=2", "ignores=1", "threads=1", "tools=2", "waits=1")
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Iterator[House]:
+    with house(tmp_path) as opened:
+        yield opened
+
+
+def everybody_works(home: House) -> None:
+    home.has_begun(beat=20, sleeps=2, ignores=1, threads=1, works=2)
+    home.until(lambda: home.states()["waits-0"] == "waiting")
+
+
+def is_quiet(home: House, since_ns: int) -> bool:
+    """Nothing has begun after that."""
+    return not [what for what, at_ns in home.starts() if at_ns > since_ns]
+
+
+def held(home: House) -> None:
+    home.until(lambda: set(home.states().values()) == {"paused"})
+
+
+def test_everything_stops_and_what_does_not_is_named(home: House) -> None:
+    home.opens(*EVERYBODY)
+    everybody_works(home)
+    pulled = home.pulls()
+    acknowledged_ns = time.monotonic_ns()
+    assert (pulled.is_new, pulled.asked, pulled.killed) == (True, 1, [])
+    assert not home.living()
+    assert sorted(one.what.split(" of ")[0] for one in pulled.left) == [
+        "step 'ignore'",
+        "step 'wait_in_thread'",
+    ]
+    held(home)
+    assert is_quiet(home, acknowledged_ns)
+
+
+def test_nothing_starts_after_a_restart_and_the_release_resumes_nothing(home: House) -> None:
+    first = home.opens("beats=2", "tools=1")
+    home.has_begun(beat=20, works=1)
+    home.pulls()
+    acknowledged_ns = time.monotonic_ns()
+    first.kill()
+    first.wait()
+    second = home.opens("waits=0")
+    held(home)
+    assert is_quiet(home, acknowledged_ns)
+    home.flags.lower(Scope())
+    home.until(lambda: home.pulls(Scope("agent", "nobody")).asked == 1)  # it has looked again
+    assert set(home.states().values()) == {"paused"}
+    assert is_quiet(home, acknowledged_ns)
+    assert second.poll() is None
+
+
+@pytest.mark.parametrize("kind", ["killable", "embedded"])
+def test_a_blocked_event_loop(home: House, kind: str) -> None:
+    """Its thread answers for it: nothing starts, process tools are dead, what blocks is named."""
+    home.opens("tools=2", "beats=1", "blocks=1", kind=kind)
+    home.has_begun(works=2, beat=1, blocks=1)
+    pulled = home.pulls()
+    acknowledged_ns = time.monotonic_ns()
+    assert not home.living()
+    assert pulled.killed == []
+    assert any("hold the loop" in one.what for one in pulled.left)
+    assert is_quiet(home, acknowledged_ns)
+
+
+def test_a_runtime_that_stands_still_is_killed_if_it_is_our_own(home: House) -> None:
+    process = home.opens("tools=2", "beats=1")
+    home.has_begun(works=2, beat=1)
+    process.send_signal(signal.SIGSTOP)
+    pulled = home.pulls()
+    assert (pulled.killed, pulled.left) == ([process.pid], [])
+    assert process.wait() == -signal.SIGKILL
+    home.until(lambda: not home.living())
+
+
+def test_and_is_named_if_it_is_not(home: House) -> None:
+    process = home.opens("tools=2", "beats=1", kind="embedded")
+    home.has_begun(works=2, beat=1)
+    process.send_signal(signal.SIGSTOP)
+    pulled = home.pulls()
+    assert pulled.killed == []
+    assert [one.what for one in pulled.left] == [f"process {process.pid}"]
+    assert "Habits.killable" in pulled.left[0].why
+    assert not home.living()  # by its warden, which needs nobody's word
+    acknowledged_ns = time.monotonic_ns()
+    process.send_signal(signal.SIGCONT)
+    held(home)
+    assert is_quiet(home, acknowledged_ns)
+
+
+def test_a_part_of_the_work_does_not_kill_the_rest_of_it(home: House) -> None:
+    process = home.opens("sleeps=1")
+    home.has_begun(sleeps=1)
+    process.send_signal(signal.SIGSTOP)
+    [named] = home.pulls(Scope("agent", "beats")).left
+    assert "engage the switch for everything" in named.why
+    assert process.poll() is None
+
+
+def test_the_database_is_locked_for_good(home: House) -> None:
+    home.opens("beats=2", "tools=2")
+    home.has_begun(beat=20, works=2)
+    blocker = sqlite3.connect(home.store, isolation_level=None)
+    blocker.execute("BEGIN EXCLUSIVE")
+    try:
+        pulled = home.pulls()
+        acknowledged_ns = time.monotonic_ns()
+        assert pulled.left == []
+        assert not home.living()
+        assert is_quiet(home, acknowledged_ns)
+    finally:
+        blocker.execute("ROLLBACK")
+        blocker.close()
+    held(home)  # recorded as soon as it can be
+    assert is_quiet(home, acknowledged_ns)
+
+
+def test_a_flag_that_is_made_by_hand_counts(home: House) -> None:
+    home.opens("beats=1", "tools=1")
+    home.has_begun(beat=5, works=1)
+    Path(f"{home.store}.kill-switch").touch()
+    home.until(lambda: not home.living())
+    held(home)
+    assert "whoever made its file" in home.flags.raised()[0].by
+
+
+def test_a_flag_that_cannot_be_looked_at_counts(home: House) -> None:
+    home.opens("beats=1")
+    home.has_begun(beat=5)
+    flag = Path(f"{home.store}.kill-switch")
+    flag.symlink_to(flag.name)  # around and around
+    held(home)
+    assert not os.path.exists(flag)
+
+
+def test_only_one_agent(home: House) -> None:
+    home.opens("beats=1", "sleeps=1", "tools=1")
+    home.has_begun(beat=5, sleeps=1, works=1)
+    home.pulls(Scope("agent", "tools"))
+    assert not home.living()
+    before = len(home.starts("beat"))
+    home.until(lambda: len(home.starts("beat")) > before + 20)
+    home.until(lambda: home.states()["tools-0"] == "paused")
+    assert home.states()["sleeps-0"] == home.states()["beats-0"] == "running"
+
+
+def test_only_one_thread(home: House) -> None:
+    home.opens("beats=2")
+    home.has_begun(beat=20)
+    home.pulls(Scope("thread", "beats-0"))
+    home.until(lambda: home.states()["beats-0"] == "paused")
+    before = len(home.starts("beat"))
+    home.until(lambda: len(home.starts("beat")) > before + 20)
+    assert home.states()["beats-1"] == "running"
+
+
+@pytest.mark.campaign
+def test_nothing_starts_after_the_acknowledgement_however_often_it_is_pulled(home: House) -> None:
+    """The race itself: two processes that start as much as they can."""
+    home.opens("beats=4")
+    home.opens("waits=1")
+    for _ in range(400 if FULL else 12):
+        begun = len(home.starts("beat"))
+        home.until(lambda b=begun: len(home.starts("beat")) > b + 3)
+        assert home.pulls().left == []
+        acknowledged_ns = time.monotonic_ns()
+        held(home)
+        assert is_quiet(home, acknowledged_ns)
+        home.flags.lower(Scope())
+        home.resumes_all()
+
+
+@pytest.mark.campaign
+def test_two_hundred_runs_and_the_zoo(home: House) -> None:
+    count = 200 if FULL else 40
+    per = count // 5
+    home.opens(f"zoo={per}", f"tools={per}", f"beats={per}", f"sleeps={per}", f"waits={per}")
+    home.until(lambda: len(home.starts("beast")) >= per and len(home.starts("works")) >= per)
+    pulled = home.pulls()
+    acknowledged_ns = time.monotonic_ns()
+    assert not home.living()
+    assert pulled.left == []
+    home.until(lambda: set(home.states().values()) <= {"paused", "failed", "completed"})
+    assert is_quiet(home, acknowledged_ns)
+
+
+def test_the_disk_is_full(tmp_path: Path) -> None:
+    need_mounts(tmp_path, "-t tmpfs -o size=2m tmpfs")
+    said = answer([*PRIVATE, sys.executable, "-m", "tests.switch.full_disk", str(tmp_path)])
+    assert said == "True 1 [] []\n"

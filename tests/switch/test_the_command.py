@@ -1,0 +1,110 @@
+"""`pullcord kill-switch`: on a store, and through a server, in the same words."""
+
+import json
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pullcord.core.states import RunState
+from tests.cli.serving import Serving, serve
+from tests.cli.terminal import Terminal
+
+WORLD = Path(__file__).parents[1] / "cli" / "world.py"
+
+
+@pytest.fixture
+def serving(tmp_path: Path) -> Iterator[Serving]:
+    with serve(tmp_path, str(WORLD)) as made:
+        made.begin("hangs", "hang-1")
+        made.here.until(lambda run: bool(run.open_steps()), run_id="hang-1")
+        yield made
+
+
+def test_it_says_what_it_did_and_how_it_is_undone(serving: Serving) -> None:
+    here = serving.here
+    said = here("kill-switch", "engage", "--reason", "it writes to production")
+    assert (said.status, said.err) == (0, "")
+    first, second, third = said.out.splitlines()
+    assert first == (
+        "Engaged for everything, by ana: it writes to production. Nothing starts until its release."
+    )
+    assert second.startswith("1 process heard of it within ")
+    assert third == "Held: 1 run: hang-1"
+    here.reached(RunState.PAUSED, run_id="hang-1")
+    assert here("resume", "hang-1", "--detach").status == 3
+    refused = here("run", f"{WORLD}:quick")
+    assert refused.status == 1
+    assert "by ana: it writes to production" in refused.err
+    assert here("kill-switch", "status").out.splitlines()[0] == first
+    released = here("kill-switch", "release", "--reason", "the key is changed")
+    assert released.out.splitlines() == [
+        "Released.",
+        "Nothing was resumed. 1 run stay paused: hang-1",
+        "Go on: pullcord resume RUN",
+    ]
+    assert here("kill-switch", "status").out == "Not engaged.\n"
+    assert here("kill-switch", "release").status == 2
+
+
+def test_a_server_is_stopped_in_the_same_words_by_admins_alone(serving: Serving) -> None:
+    refused = serving("kill-switch", "engage", "--reason", "x")
+    assert refused.status != 0
+    assert serving("kill-switch", "status").out == "Not engaged.\n"
+    serving.env["PULLCORD_TOKEN"] = serving.token("admin")
+    said = serving("kill-switch", "engage", "--agent", "hangs", "--reason", "wild")
+    assert said.out.splitlines()[0] == (
+        "Engaged for agent hangs, by ci: wild. Nothing starts until its release."
+    )
+    serving.here.reached(RunState.PAUSED, run_id="hang-1")
+    assert "for agent hangs (by ci: wild)" in serving("run", "hangs").err
+    assert serving("run", "quick", "x").status == 0
+    assert serving("kill-switch", "release", "--agent", "hangs").status == 0
+    assert serving("kill-switch", "status").out == "Not engaged.\n"
+
+
+def test_a_process_that_does_not_answer_is_killed_and_said_so(tmp_path: Path) -> None:
+    here = Terminal(tmp_path)
+    with here.running("run", f"{WORLD}:hangs", "--run-id", "r1") as process:
+        here.until(lambda run: bool(run.open_steps()))
+        process.send_signal(signal.SIGSTOP)
+        said = here("kill-switch", "engage", "--json").json
+        assert process.wait() == -signal.SIGKILL
+        assert (said["killed"], said["not_stopped"]) == ([process.pid], [])
+    here.reached(RunState.PAUSED)  # recorded by whoever pulled it
+
+
+def test_without_a_database_it_stops_all_the_same_and_says_what_is_not_recorded(
+    tmp_path: Path,
+) -> None:
+    here = Terminal(tmp_path)
+    assert here("run", f"{WORLD}:quick", '"x"').status == 0
+    here.store.write_bytes(b"not a database " * 4096)
+    said = here("kill-switch", "engage")
+    assert said.status == 1
+    assert "Not recorded: " in said.out
+    assert Path(f"{here.store}.kill-switch").exists()
+    released = here("kill-switch", "release")  # cannot be logged, so it is not done
+    assert released.status == 1
+    assert Path(f"{here.store}.kill-switch").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("engage", "--agent", "a", "--thread", "t"), "not both"),
+        (("engage", "--agent", ""), "Which agent?"),
+        (("release", "--thread", "t"), "not engaged for thread t"),
+        (("engage", "--store", "/nowhere/at/all.db"), "There is no store at"),
+    ],
+)
+def test_what_makes_no_sense_changes_nothing(
+    tmp_path: Path, words: tuple[str, ...], says: str
+) -> None:
+    here = Terminal(tmp_path)
+    here("run", f"{WORLD}:quick", '"x"')
+    said = here("kill-switch", *words)
+    assert said.status == 2
+    assert says in said.err
+    assert json.loads(here("kill-switch", "status", "--json").out)["engaged"] == []
