@@ -33,6 +33,7 @@ from pullcord.journal.snapshots import load
 from pullcord.journal.sqlite import SqliteStore
 from pullcord.journal.steady import steady_now
 from pullcord.journal.store import Head, View
+from pullcord.killswitch.flags import Flags
 from pullcord.process import is_gone
 
 T = TypeVar("T")
@@ -45,7 +46,7 @@ class Desk:
         self.store = store
         self.where = store.name
         self.clock = SystemClock()
-        self._ledger = Ledger(self.clock)
+        self._ledger = Ledger(self.clock, flags=Flags(store.name))
 
     def command(self, run_id: str, command: Command) -> Ack:
         check_id(run_id)

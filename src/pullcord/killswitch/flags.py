@@ -6,18 +6,17 @@ is written into one is for people; one that somebody has touched by hand counts 
 """
 
 import errno
-import json
 import os
 import time
 from contextlib import suppress
 from hashlib import sha256
-from typing import Final, NamedTuple, TypeAlias, cast
-from urllib.parse import quote, unquote
+from typing import Final, NamedTuple, TypeAlias
 
-Note: TypeAlias = dict[str, str | int]
+Note: TypeAlias = dict[str, str]
 _NAME_BYTES_MAX: Final = 240
 _LINE_CHARS_MAX: Final = 500
-_NOTE_BYTES_MAX: Final = 64 * 1024
+_NOTE_CHARS_MAX: Final = 64 * 1024
+_PLAIN: Final = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_. ")
 KINDS: Final = ("agent", "thread")
 
 
@@ -89,7 +88,7 @@ class Flags:
         """Where its file is. A name that is too long for one stands there as its digest."""
         if not scope.kind:
             return self._main
-        name = quote(scope.name, safe="")
+        name = _as_file_name(scope.name)
         if len(name) > _NAME_BYTES_MAX:
             name = f"%~{sha256(scope.name.encode()).hexdigest()}"
         return f"{self._folder}/{scope.kind}.{name}"
@@ -110,7 +109,7 @@ class Flags:
             return False
         try:
             with suppress(OSError):  # the disk is full: that it is there is enough
-                os.write(file, json.dumps({**note, "name": scope.name}).encode())
+                os.write(file, _as_lines({**note, "name": scope.name}))
                 os.fsync(file)
         finally:
             os.close(file)
@@ -138,15 +137,14 @@ class Flags:
             found = os.stat(path)
             at_ms, owner = found.st_mtime_ns // 1_000_000, str(found.st_uid)
         note = _read(path)
-        told = {key: _line(note[key]) for key in ("id", "by", "reason", "via") if note.get(key)}
-        said_ms = note.get("at_ms")
+        said_ms = note.get("at_ms", "")
         return Flag(
             scope,
-            told.get("id") or f"touched-{at_ms}",
-            told.get("by") or f"whoever made its file, user {owner}",
-            told.get("reason", ""),
-            told.get("via", "file"),
-            said_ms if isinstance(said_ms, int) else at_ms,
+            note.get("id") or f"touched-{at_ms}",
+            note.get("by") or f"whoever made its file, user {owner}",
+            note.get("reason", ""),
+            note.get("via") or "file",
+            int(said_ms) if said_ms.isdecimal() and len(said_ms) < 16 else at_ms,
         )
 
     def _scoped(self) -> list[Scope]:
@@ -162,7 +160,7 @@ class Flags:
     def _named(self, kind: str, name: str) -> str:
         """The name behind that of a file."""
         if not name.startswith("%~"):
-            return unquote(name)
+            return _from_file_name(name)
         return str(_read(f"{self._folder}/{kind}.{name}").get("name") or name)
 
 
@@ -177,24 +175,49 @@ def is_raised(path: str) -> bool:
     return True
 
 
-def _line(said: object) -> str:
-    """Text from a file that anybody may have written."""
-    return "".join(letter for letter in str(said)[:_LINE_CHARS_MAX] if letter.isprintable())
+def _as_lines(note: Note) -> bytes:
+    """What is in a flag: a word and what it says, one a line."""
+    return "".join(f"{word}: {_line(said)}\n" for word, said in note.items()).encode()
 
 
-def _read(path: str) -> dict[str, object]:
-    with suppress(OSError, ValueError, RecursionError):
-        with open(path, encoding="utf-8", errors="replace") as file:
-            read: object = json.loads(file.read(_NOTE_BYTES_MAX))
-        if isinstance(read, dict):
-            return cast("dict[str, object]", read)
+def _line(said: str) -> str:
+    """Text from, or for, a file that anybody may have written."""
+    return "".join(letter for letter in said[:_LINE_CHARS_MAX] if letter.isprintable()).strip()
+
+
+def _read(path: str) -> Note:
+    with suppress(OSError), open(path, encoding="utf-8", errors="replace") as file:
+        split = [line.partition(":") for line in file.read(_NOTE_CHARS_MAX).splitlines()]
+        return {word.strip(): _line(said) for word, _, said in split}
     return {}
+
+
+def _as_file_name(name: str) -> str:
+    return "".join(
+        chr(byte) if chr(byte) in _PLAIN else f"%{byte:02X}"
+        for byte in name.encode(errors="replace")
+    )
+
+
+def _from_file_name(name: str) -> str:
+    first, *coded = name.split("%")
+    try:
+        rest = b"".join(bytes.fromhex(one[:2]) + one[2:].encode() for one in coded)
+        return (first.encode() + rest).decode()
+    except ValueError:  # somebody has made it by hand
+        return name
 
 
 def new_note(*, by: str, reason: str, via: str) -> Note:
     """What is written into a flag."""
     id = os.urandom(8).hex()
-    return {"id": id, "by": by, "reason": reason, "via": via, "at_ms": time.time_ns() // 1_000_000}
+    return {
+        "id": id,
+        "by": by,
+        "reason": reason,
+        "via": via,
+        "at_ms": str(time.time_ns() // 1_000_000),
+    }
 
 
 def _sync(folder: str) -> None:
