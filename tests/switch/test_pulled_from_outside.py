@@ -39,7 +39,7 @@ def held(home: House) -> None:
 
 
 def test_everything_stops_and_what_does_not_is_named(home: House) -> None:
-    home.opens(*EVERYBODY)
+    home.opens(*EVERYBODY, kind="embedded")
     everybody_works(home)
     pulled = home.pulls()
     acknowledged_ns = time.monotonic_ns()
@@ -51,6 +51,15 @@ def test_everything_stops_and_what_does_not_is_named(home: House) -> None:
     ]
     held(home)
     assert is_quiet(home, acknowledged_ns)
+
+
+def test_a_process_of_our_own_that_cannot_stop_what_it_does_is_killed(home: House) -> None:
+    process = home.opens(*EVERYBODY)
+    everybody_works(home)
+    pulled = home.pulls()
+    assert (pulled.killed, pulled.left) == ([process.pid], [])
+    assert process.wait() == -signal.SIGKILL
+    home.until(lambda: not home.living())
 
 
 def test_nothing_starts_after_a_restart_and_the_release_resumes_nothing(home: House) -> None:
@@ -72,14 +81,16 @@ def test_nothing_starts_after_a_restart_and_the_release_resumes_nothing(home: Ho
 
 @pytest.mark.parametrize("kind", ["killable", "embedded"])
 def test_a_blocked_event_loop(home: House, kind: str) -> None:
-    """Its thread answers for it: nothing starts, process tools are dead, what blocks is named."""
-    home.opens("tools=2", "beats=1", "blocks=1", kind=kind)
+    """Its thread answers for it: nothing starts, process tools are dead, what blocks is named, or
+    killed with its process."""
+    process = home.opens("tools=2", "beats=1", "blocks=1", kind=kind)
     home.has_begun(works=2, beat=1, blocks=1)
     pulled = home.pulls()
     acknowledged_ns = time.monotonic_ns()
-    assert not home.living()
-    assert pulled.killed == []
-    assert any("hold the loop" in one.what for one in pulled.left)
+    home.until(lambda: not home.living())
+    assert pulled.killed == ([process.pid] if kind == "killable" else [])
+    named = [one.what.partition(" of ")[0] for one in pulled.left]
+    assert ("step 'hold the loop'" in named) is (kind == "embedded")
     assert is_quiet(home, acknowledged_ns)
 
 

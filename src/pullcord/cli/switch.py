@@ -102,7 +102,8 @@ def _lines(act: str, said: Report) -> list[str]:
     if act == "engage":
         told = f"{said['asked']} process{'' if said['asked'] == 1 else 'es'}"
         lines.append(f"{told} heard of it within {said['took_ms']} ms.")
-    lines += [f"Killed process {pid}: it did not answer." for pid in said["killed"]]
+    why = "it did not answer, or could not stop what it was doing"
+    lines += [f"Killed process {pid}: {why}." for pid in said["killed"]]
     lines += [f"NOT STOPPED: {one['what']}: {one['why']}." for one in said["not_stopped"]]
     if not said["recorded"]:
         why = said.get("why_not_recorded") or "the store cannot be written."

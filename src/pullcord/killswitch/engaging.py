@@ -32,7 +32,7 @@ class Pulled(NamedTuple):
 
     is_new: bool  # False: it was engaged before
     asked: int  # processes that drive runs of this store
-    killed: list[int]  # those that did not answer, and were ended
+    killed: list[int]  # those that did not answer, or could not stop what they were doing
     left: list[Left]
     took_ms: int
 
@@ -54,10 +54,12 @@ def pull(flags: Flags, folder: str, scope: Scope, note: Note) -> Pulled:
     for one in runtimes:
         if is_gone(one.owner):
             continue
-        if answer := answers.get(one.address):
-            left += [Left(f"{w} in process {one.pid}", why) for w, why in answer["going_on"]]
-        elif why := _why_not_killed(one, scope):
-            left.append(Left(f"process {one.pid}", f"it does not answer, and {why}"))
+        answer = answers.get(one.address)
+        going_on = answer["going_on"] if answer else [("", "it does not answer")]
+        if not going_on:
+            pass
+        elif why_not := _why_not_killed(one, scope):
+            left += [_named(one, what, f"{why}; the process {why_not}") for what, why in going_on]
         else:
             killed.append(one.pid)
         if one.warden in answers:
@@ -65,6 +67,10 @@ def pull(flags: Flags, folder: str, scope: Scope, note: Note) -> Pulled:
             why = "it outlives SIGKILL" if answers[one.warden] else "its warden does not answer"
             left += [Left(f"process tool {call} of process {one.pid}", why) for call in tools]
     return Pulled(is_new, len(runtimes), killed, left, round((time.monotonic() - began) * 1000))
+
+
+def _named(who: Present, what: str, why: str) -> Left:
+    return Left(f"{what} in process {who.pid}" if what else f"process {who.pid}", why)
 
 
 def _why_not_killed(who: Present, scope: Scope) -> str:

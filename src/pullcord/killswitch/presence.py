@@ -18,7 +18,7 @@ class Present(NamedTuple):
     """A runtime. `owner` is the name by which it holds runs."""
 
     owner: str
-    is_killable: bool  # its process may be ended, if it does not answer
+    is_killable: bool  # its process may be ended, if nothing less stops it
 
     @property
     def pid(self) -> int:

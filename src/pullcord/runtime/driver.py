@@ -68,7 +68,6 @@ class Driver(Doors):
         self._looks = 0  # how often it looked without asking the journal, which may be gone
         self._is_behind = True  # there may be records that it has not seen
         self._rung: Rung = ""
-        self._let_go: list[str] = []  # steps that ignored every way of stopping them
         self._undoing: Undoing | None = None
         self._releasing: Releasing | None = None
         self._quiet = Alarm(site.alarms, self._block)
@@ -447,8 +446,6 @@ class Driver(Doors):
             for flight in tuple(self._flights)
             if flight.is_working and flight.manner.run_in != "process" and not flight.is_held
         ]
-        why = "nobody can stop a thread, nor what ignores being cancelled"
-        left += [(f"step {name!r} of {of}", why) for name in tuple(self._let_go)]
         if not left and self.gate.is_open:
             left = [(of, "its event loop is held")]
         return left
@@ -458,7 +455,7 @@ class Driver(Doors):
     def _land(self, flight: Flight) -> None:
         self._flights.discard(flight)
         if flight.rung == "abandoned":
-            self._let_go.append(flight.name)
+            self.site.let_go_of(self.run, flight)
         is_stopping = self.run.state in (_S.PAUSING, _S.CANCELLING)
         if is_stopping and (flight.rung == "abandoned" or not self._rung):
             self._rung = flight.rung

@@ -41,6 +41,7 @@ from pullcord.runtime.blocking import Watchman
 from pullcord.runtime.context import entering
 from pullcord.runtime.control import ControlThread
 from pullcord.runtime.driver import Driver
+from pullcord.runtime.flight import Flight
 from pullcord.runtime.forking import Fork, born_of
 from pullcord.runtime.handle import RunHandle
 from pullcord.runtime.holding import Holding
@@ -90,7 +91,7 @@ class Runtime:
         who = Present(self.owner, self.habits.killable)
         self._drivers: dict[str, Driver] = {}
         self._work = asyncio.Event()
-        self._holding = Holding(self._drivers, self._work.set)
+        self._holding = Holding(self._drivers, journal.flags.covers, self._work.set)
         self.switch = Switch(journal.flags, who, journal.side, self._holding)
         self.processes = Processes(
             fence=self.habits.fence, store=journal.path, name=who.warden if journal.side else ""
@@ -289,6 +290,10 @@ class Runtime:
         """For what goes on behind runs: it has ended before this runtime is closed."""
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+    def let_go_of(self, run: Run, flight: Flight) -> None:
+        """A step ignores every way of stopping it. The kill switch has to know."""
+        self._holding.let_go_of(run, flight)
 
     def set_timer(self, due_ms: int) -> None:
         if not self._timer.is_set or due_ms < self._timer_due_ms:

@@ -7,11 +7,13 @@ from typing import Any, Protocol
 
 import msgspec
 
+from pullcord.core.run import Run
 from pullcord.core.secrets import Secrets
 from pullcord.journal.clock import Clock
 from pullcord.journal.journal import Journal
 from pullcord.runtime.alarms import Alarms
 from pullcord.runtime.control import ControlThread
+from pullcord.runtime.flight import Flight
 from pullcord.runtime.processes import Processes
 from pullcord.runtime.switch import Switch
 from pullcord.runtime.tools import Policies
@@ -31,7 +33,7 @@ class Habits:
     retry_storage_s: float = 0.5
     breath_s: float = 0.005  # how long housekeeping rests before it looks again
     blocked_after_s: float = 0.5  # how long code may hold the event loop unnamed; 0: for ever
-    killable: bool = False  # the kill switch may end this process, if it does not answer
+    killable: bool = False  # the kill switch may end this process, if nothing less stops it
     fence: str = "auto"  # what holds process tools: cgroup, namespace, sweep, or the best there is
 
 
@@ -69,3 +71,4 @@ class Site(Protocol):
     def set_timer(self, due_ms: int) -> None: ...
     def waits_for(self, task: "asyncio.Task[Any]", /) -> None: ...
     def notify(self, notice: Notice, /) -> None: ...
+    def let_go_of(self, run: Run, flight: Flight, /) -> None: ...
