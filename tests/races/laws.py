@@ -7,6 +7,7 @@ from itertools import pairwise
 from pullcord.core.acks import Ack
 from pullcord.core.commands import Cancel
 from pullcord.core.events import (
+    TAGS,
     Answered,
     AttentionRaised,
     AttentionSettled,
@@ -38,7 +39,8 @@ from pullcord.core.events import (
     UndoFailed,
     decode_event,
 )
-from pullcord.core.states import RunState
+from pullcord.core.states import TABLE, RunState
+from pullcord.core.stops import decode_entry
 from pullcord.journal.reading import ALL
 from pullcord.journal.store import Store
 from tests.races.world import TTL_S, Asked, World
@@ -56,7 +58,7 @@ STARTS = (StepStarted, QuestionAsked, ChildBorn, Completed)
 def violations(world: World) -> list[str]:
     """Every law that this history breaks, in words."""
     journals = journals_of(world.store)
-    found = record_laws(journals)
+    found = record_laws(journals) + stop_laws(world.store, journals)
     for law in (_l2, _l3, _l4_effects, _l5, _claims):
         found += law(world, journals)
     return found
@@ -71,6 +73,34 @@ def record_laws(journals: dict[str, list[Record]]) -> list[str]:
         for broken in law(records)
     ]
     return [*found, *_spans(journals)]
+
+
+ASKED = ("pause_requested", "cancel_requested", "limit_reached", "requeued")
+HELD = (RunState.PAUSED, RunState.STOPPED, RunState.CANCELLED)
+
+
+def stop_laws(store: Store, journals: dict[str, list[Record]]) -> list[str]:
+    """Every stop is in the stop log, once, with its record; and so is that it took hold."""
+    rows = store.read(lambda view: view.stops(after=0, limit=ALL))
+    told: Counter[tuple[str, int, str]] = Counter()
+    for row in rows:
+        assert row.payload is not None
+        entry = decode_entry(row.payload)
+        what = entry.act.__struct_config__.tag
+        if what in ("asked", "in_effect"):
+            told[entry.run, entry.seq, str(what)] += 1
+    happened: Counter[tuple[str, int, str]] = Counter()
+    for run_id, records in journals.items():
+        state = RunState.QUEUED
+        for record in records[1:]:
+            tag = TAGS[type(record.event)]
+            after = TABLE[state].on[tag]
+            holds = (after is not state and after in HELD) or tag == "requeued"
+            happened[run_id, record.seq, "asked"] += tag in ASKED
+            happened[run_id, record.seq, "in_effect"] += holds
+            state = after
+    wrong = (told - happened) + (happened - told)
+    return [f"the stop log is wrong about {what} of record {n} of {run}" for run, n, what in wrong]
 
 
 def journals_of(store: Store) -> dict[str, list[Record]]:

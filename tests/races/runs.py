@@ -33,7 +33,7 @@ from pullcord.journal.watch import Changed
 from pullcord.runtime.runtime import Runtime
 from pullcord.runtime.tools import Policy, Tool
 from pullcord.testing.schedules import ScheduleLoop, SteppedHands
-from tests.races.laws import journals_of, record_laws
+from tests.races.laws import journals_of, record_laws, stop_laws
 from tests.races.world import Dead, MortalHands
 
 LEASE_S: Final = 30.0
@@ -142,7 +142,7 @@ class Town:
     def violations(self) -> list[str]:
         """Every law that this history breaks, in words."""
         journals = journals_of(self.store)
-        found = record_laws(journals) + self.errors
+        found = record_laws(journals) + stop_laws(self.store, journals) + self.errors
         if self.loop.time() > LEASE_S and not any(p.hands.is_dead for p in self._open):
             found.append("nobody died, and yet somebody had to wait for a lease to lapse")
         for run_id, records in journals.items():

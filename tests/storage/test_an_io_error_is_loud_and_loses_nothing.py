@@ -161,7 +161,7 @@ def test_a_listener_outlives_a_read_that_fails_and_misses_nothing(tmp_path: Path
     bench = Bench(tmp_path, is_new=False)
     SqliteStore(tmp_path / "made.db").close()
     outlived = 0
-    for n in range(12, 24):
+    for n in range(14, 26):
         path = bench.lay_out()
         command = straced(
             module("listening", path), where, fault=f"error=EIO:when={n}", log=tmp_path / "log"

@@ -33,6 +33,7 @@ from pullcord.core.run import Run
 from pullcord.core.sealed import sealed
 from pullcord.core.secrets import Secrets
 from pullcord.core.states import RunState
+from pullcord.core.stops import Act
 from pullcord.core.values import check_id, check_text
 from pullcord.errors import InvalidId, InvalidInput
 from pullcord.journal.clock import Clock, SystemClock
@@ -57,7 +58,7 @@ from pullcord.journal.reading import (
 from pullcord.journal.snapshots import load
 from pullcord.journal.sqlite import SqliteStore
 from pullcord.journal.steady import steady_now
-from pullcord.journal.store import Head, LiveText, Store, Transaction, View
+from pullcord.journal.store import Head, LiveText, StopRow, Store, Transaction, View
 from pullcord.journal.watch import Changed, Watch
 from pullcord.killswitch.flags import Flags, Scope
 from pullcord.process import is_gone
@@ -215,6 +216,15 @@ class Journal:
         does may be unable to. Says nothing twice."""
         _check(Append(run_id=run_id, events=[raised], expected_seq=0))
         await self._hands.write(lambda tx: self._ledger.remark(tx, run_id, raised))
+
+    async def note(self, act: Act, run_id: str = "") -> None:
+        """Add to the stop log what is no record of a run, or beside its records."""
+        act = sealed(act, self.secrets) if self.secrets else act
+        await self._hands.write(lambda tx: self._ledger.note(tx, act, run_id))
+
+    async def stops(self, *, run: str | None = None, after: int = 0) -> list[StopRow]:
+        """Return the stop log after an entry, or what it says of one run, as it is stored."""
+        return await self._hands.read(lambda view: view.stops(after=after, limit=ALL, run=run))
 
     async def acquire(
         self,

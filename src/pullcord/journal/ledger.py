@@ -43,6 +43,7 @@ from pullcord.core.judging import judged
 from pullcord.core.run import Run
 from pullcord.core.runaway import seen
 from pullcord.core.states import NEEDS_OWNER, TABLE, TERMINAL, RunState
+from pullcord.core.stops import ASKS, NOTED, Act, acts
 from pullcord.core.undo import to_undo
 from pullcord.errors import (
     ChainBroken,
@@ -61,6 +62,7 @@ from pullcord.journal.limiting import reached
 from pullcord.journal.live import Live, add_live, replace_live
 from pullcord.journal.snapshots import SNAPSHOT_EVERY, fold_to, keep, load
 from pullcord.journal.steady import SteadyClock, last_sign_of_life
+from pullcord.journal.stoplog import Noted, add_stops, lengths
 from pullcord.journal.store import Head, Holder, StoredAck, Transaction, joined
 from pullcord.killswitch.flags import Flag, Flags, Scope
 from pullcord.process import is_gone, new_owner
@@ -272,6 +274,12 @@ class Ledger:
         if self._at(tx, head).attention.get(raised.item) != raised.text:
             self._extend(tx, head, [raised], epoch=0, holder=head.holder)
 
+    def note(self, tx: Transaction, act: Act, run_id: str = "") -> None:
+        """Add to the stop log what is no record of a run: the kill switch, say, or who watched."""
+        head = self._existing(tx, run_id) if run_id else None
+        noted = Noted(act, head.seq, head.hash) if head else Noted(act)
+        add_stops(tx, self._clock, self._steady.now_ms(tx), head, [noted])
+
     def _pass_on(self, tx: Transaction, run_id: str, command: Command) -> None:
         """Awaited children share their parent's fate, in the same transaction: there is no moment
         in which a parent is stopped and a child of it is not."""
@@ -316,15 +324,22 @@ class Ledger:
         drift_ms = at_ms - steady_ms
         seq, digest = head.seq, head.hash
         rows: list[Row] = []
+        noted: list[Noted] = []
         for event in events:
             seq += 1
-            evolve(run, Record(head.run_id, seq, at_ms, epoch, event, drift_ms))
+            was, since = run.state, run.state_seq
+            record = Record(head.run_id, seq, at_ms, epoch, event, drift_ms)
+            evolve(run, record)
             if isinstance(event, TextEnded):
                 replace_live(tx, head, event)
             payload = encode_event(event)
             covered = sha256(payload).digest()
             digest = link(digest, head.run_id, seq, at_ms, epoch, covered, drift_ms)
             rows.append(Row(seq, at_ms, epoch, payload, covered, digest, drift_ms))
+            if type(event) in NOTED:
+                live = tx.live(run.id, after_pos=0) if type(event) in ASKS else ()
+                about = acts(was, since, run, record, lengths(live))
+                noted += [Noted(act, seq, digest) for act in about]
         has_ended = run.ended and head.state not in TERMINAL
         if has_ended and (unfinished := tx.live(head.run_id, after_pos=0)):
             why = f"part {unfinished[0].part} of its text has not ended"
@@ -346,6 +361,8 @@ class Ledger:
             tx.put_head(after)
         self._heads[head.run_id] = after
         tx.add_rows(head.run_id, rows)
+        if noted:
+            add_stops(tx, self._clock, steady_ms, run, noted)
         if seq // SNAPSHOT_EVERY > head.seq // SNAPSHOT_EVERY:
             keep(tx, run, digest)
         self._remember(run, digest)

@@ -9,7 +9,15 @@ import msgspec
 
 from pullcord.core.states import LIVING, NEEDS_OWNER, RunState
 from pullcord.journal.chain import Row
-from pullcord.journal.store import Head, LiveText, Snapshot, StoredAck, Transaction, View
+from pullcord.journal.store import (
+    Head,
+    LiveText,
+    Snapshot,
+    StopRow,
+    StoredAck,
+    Transaction,
+    View,
+)
 
 T = TypeVar("T")
 _K = TypeVar("_K")
@@ -79,6 +87,7 @@ class _Tables:
         self._blobs: dict[bytes, bytes] = {}
         self._live: dict[str, tuple[LiveText, ...]] = {}
         self._boots: dict[str, int] = {}
+        self._stops: dict[int, StopRow] = {}
         self._log: list[str] = []  # the run of each record, in commit order
         self._texts = 0
         self._number = 0
@@ -183,6 +192,14 @@ class _Tables:
     def live_end(self, run_id: str, part: str) -> int:
         return sum(len(text.text) for text in self._live.get(run_id, ()) if text.part == part)
 
+    def stops(self, *, after: int, limit: int, run: str | None = None) -> list[StopRow]:
+        later = (row for row in self._stops.values() if row.n > after and run in (None, row.run))
+        return list(islice(later, limit))
+
+    def stop_head(self) -> tuple[int, bytes] | None:
+        last = len(self._stops)
+        return (last, self._stops[last].hash) if last else None
+
     def boot_base(self, boot: str) -> int | None:
         return self._boots.get(boot)
 
@@ -216,6 +233,9 @@ class _Tables:
         self._undo.append(lambda: self._log.__delitem__(slice(log_length, None)))
         mine.extend(rows)
         self._log.extend(run_id for _ in rows)
+
+    def add_stop(self, row: StopRow) -> None:
+        self._put(self._stops, row.n, row)
 
     def put_boot_base(self, boot: str, base_ms: int) -> None:
         self._put(self._boots, boot, base_ms)

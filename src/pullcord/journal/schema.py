@@ -82,4 +82,15 @@ MIGRATIONS: Final = (
     ALTER TABLE records ADD COLUMN drift_ms INTEGER;  -- at_ms ahead of that clock; NULL: unknown
     ALTER TABLE runs ADD COLUMN lease_from_s REAL NOT NULL DEFAULT 0;  -- last sign of life
     """,
+    """
+    CREATE TABLE stops (                       -- the stop log: append only, one chain for all runs
+        n       INTEGER PRIMARY KEY,           -- 1, 2, 3, ...
+        run     TEXT NOT NULL,                 -- runs.run_id; '' for what is about no run
+        at_ms   INTEGER NOT NULL,              -- wall clock, as it was
+        payload BLOB,                          -- what it says, as JSON; NULL: retention deleted it
+        digest  BLOB NOT NULL,                 -- SHA-256 of the payload
+        hash    BLOB NOT NULL                  -- follows from the entry before
+    ) STRICT;
+    CREATE INDEX stops_by_run ON stops (run, n);
+    """,
 )

@@ -15,6 +15,7 @@ from typing import TypeVar
 import apsw
 
 from pullcord.errors import JournalClosed, StorageFailed
+from pullcord.journal.anchor import Anchor
 from pullcord.journal.schema import MIGRATIONS
 from pullcord.journal.sqlite_file import (
     PRAGMAS,
@@ -44,6 +45,7 @@ class SqliteStore:
         self._path = _followed(path)
         self._busy_timeout_s = busy_timeout_s
         self._closed = False
+        self._anchor = Anchor(self._path)
         self._readers: list[Connection] = []
         self._readers_lock = threading.Lock()
         self._writing = threading.Lock()
@@ -79,6 +81,8 @@ class SqliteStore:
                     raise
             except apsw.Error as error:
                 raise explained(error, "Writing to", self._path) from error
+            if stop := self._writer.stopped:
+                self._anchor.note(stop)  # behind the commit: it may lag, never lead
             return result
 
     def read(self, job: Callable[[View], T]) -> T:

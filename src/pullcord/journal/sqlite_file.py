@@ -29,7 +29,7 @@ def refuse_unfit(path: Path, *, known: int) -> Path:
     """
     try:
         _refuse_place(path)
-        _refuse_foreign(path, known)
+        refuse_foreign(path, known)
         side = path.with_name(path.name + "-side")
         side.mkdir(mode=0o700, exist_ok=True)
         holds = locks_hold(side / "probe")
@@ -76,9 +76,11 @@ def _refuse_place(path: Path) -> None:
         )
 
 
-def _refuse_foreign(path: Path, known: int) -> None:
-    """Look at the file's first bytes without touching it: to open it as a database would already
-    recover another program's crashed transaction. Through SQLite's own file layer all the same:
+def refuse_foreign(path: Path, known: int) -> None:
+    """Refuse another program's file, or one of a newer version than the `known` ones.
+
+    Only the first bytes are looked at: to open the file as a database would already recover
+    another program's crashed transaction. Through SQLite's own file layer all the same:
     to open and close it ourselves would drop the locks of this process's connections to it."""
     if not path.exists() or path.stat().st_size == 0:
         return

@@ -9,7 +9,15 @@ import apsw
 from pullcord.core.states import LIVING, NEEDS_OWNER, RunState
 from pullcord.journal.chain import GENESIS, Row
 from pullcord.journal.sqlite_file import damaged
-from pullcord.journal.store import INLINE_MAX_BYTES, Head, Holder, LiveText, Snapshot, StoredAck
+from pullcord.journal.store import (
+    INLINE_MAX_BYTES,
+    Head,
+    Holder,
+    LiveText,
+    Snapshot,
+    StopRow,
+    StoredAck,
+)
 
 _NUM: Final = "SELECT num FROM runs WHERE run_id = ?"
 _RUN: Final = (
@@ -29,11 +37,13 @@ class Connection:
     def __init__(self, db: apsw.Connection) -> None:
         self.db = db
         self._others, self._number = 0, 0
+        self.stopped: StopRow | None = None  # the last that this transaction has added to the log
 
     def begun(self) -> None:
         """At the start of a transaction: has anyone else committed since the last one?"""
         before, self._others = self._others, cast("int", self.db.pragma("data_version"))
         self._number += 1 if before == self._others else 2
+        self.stopped = None
 
     def rolled_back(self) -> None:
         self._number += 1
@@ -190,6 +200,19 @@ class Connection:
         )
         return row[0] + len(row[1].decode()) if row else 0
 
+    def stops(self, *, after: int, limit: int, run: str | None = None) -> list[StopRow]:
+        about = "" if run is None else "AND run = ?3 "
+        found = self._all(
+            "SELECT n, run, at_ms, payload, digest, hash FROM stops "
+            f"WHERE n > ?1 {about}ORDER BY n LIMIT ?2",
+            (after, limit) if run is None else (after, limit, run),
+        )
+        return list(map(StopRow._make, found))
+
+    def stop_head(self) -> tuple[int, bytes] | None:
+        row = self._one("SELECT n, hash FROM stops ORDER BY n DESC LIMIT 1", ())
+        return (row[0], row[1]) if row else None
+
     def boot_base(self, boot: str) -> int | None:
         row = self._one("SELECT base_ms FROM boots WHERE boot = ?", (boot,))
         return row[0] if row else None
@@ -255,6 +278,10 @@ class Connection:
                     row.drift_ms,
                 ),
             )
+
+    def add_stop(self, row: StopRow) -> None:
+        self.run("INSERT INTO stops VALUES (?, ?, ?, ?, ?, ?)", row)
+        self.stopped = row
 
     def put_boot_base(self, boot: str, base_ms: int) -> None:
         self.run("INSERT INTO boots VALUES (?, ?)", (boot, base_ms))

@@ -79,6 +79,17 @@ class Snapshot(NamedTuple):
     data: bytes
 
 
+class StopRow(NamedTuple):
+    """An entry of the stop log as it is stored. `payload` is None once retention has deleted it."""
+
+    n: int  # 1, 2, 3, ...: over all runs
+    run: str  # "": it is about no run
+    at_ms: int  # the wall clock, as it was
+    payload: bytes | None
+    digest: bytes  # of the payload
+    hash: bytes  # follows from the entry before
+
+
 class View(Protocol):
     """A consistent look at the store."""
 
@@ -119,6 +130,14 @@ class View(Protocol):
         """How many characters of this part are kept as live text."""
         ...
 
+    def stops(self, *, after: int, limit: int, run: str | None = None) -> list[StopRow]:
+        """The stop log after this entry, in order; with `run`, only what is about it."""
+        ...
+
+    def stop_head(self) -> tuple[int, bytes] | None:
+        """The number and the hash of its last entry."""
+        ...
+
     def boot_base(self, boot: str) -> int | None:
         """What the steady clock shows when the clock of this boot shows 0, once that is known."""
         ...
@@ -152,6 +171,7 @@ class Transaction(View, Protocol):
         """Payloads over `INLINE_MAX_BYTES` are kept once, by digest, in the same transaction."""
         ...
 
+    def add_stop(self, row: StopRow) -> None: ...
     def put_boot_base(self, boot: str, base_ms: int) -> None: ...
     def put_snapshot(self, run_id: str, snapshot: Snapshot) -> None: ...
     def put_ack(self, run_id: str, key: str, stored: StoredAck) -> None: ...

@@ -35,6 +35,7 @@ from pullcord.core.events import (
 )
 from pullcord.core.fold import replay
 from pullcord.core.states import RunState
+from pullcord.core.stops import StopShown, SwitchEngaged, decode_entry
 from pullcord.core.values import dump
 from pullcord.errors import (
     Conflict,
@@ -50,8 +51,9 @@ from pullcord.errors import (
 )
 from pullcord.journal.hands import Hands
 from pullcord.journal.journal import Journal
-from pullcord.journal.ledger import Append, Appended, Claim
+from pullcord.journal.ledger import Append, Appended, Claim, Order
 from pullcord.journal.reading import Cursor
+from pullcord.journal.stoplog import START, cover, next_hash
 from pullcord.journal.store import LiveText, Store, Transaction
 from pullcord.journal.watch import Changed
 from pullcord.process import new_owner
@@ -823,6 +825,46 @@ async def its_own_process_takes_a_waiting_run_up_again_and_nobody_else_does(benc
     assert await bench.journal.acquire("r1", owner="w2", ttl_s=TTL_S) is None
     again = await bench.own_again(claim)
     assert (again.run.state, again.lease.epoch) == (RunState.RUNNING, 2)
+
+
+@_check
+async def a_stop_is_in_the_log_with_the_record_it_is_about(bench: _Bench) -> None:
+    for run_id in ("r1", "r2"):
+        await bench.create(run_id)
+        await bench.own(run_id)
+    bench.clock.jump_wall(-3600)  # the log has the wall clock as it is, whatever it showed before
+    await bench.journal.command("r1", Pause(by="ana", reason="wrong path"))
+    await bench.journal.command("r2", Cancel(by="bo"))
+    await bench.journal.note(SwitchEngaged(by="ops", reason="drill"))
+    await bench.journal.note(StopShown(asked_seq=3), "r2")
+    rows = await bench.journal.stops()
+    assert [(row.n, row.run) for row in rows] == [(1, "r1"), (2, "r2"), (3, ""), (4, "r2")]
+    assert [row.n for row in await bench.journal.stops(run="r2")] == [2, 4]
+    assert [row.n for row in await bench.journal.stops(after=2)] == [3, 4]
+    assert {row.at_ms for row in rows} == {bench.clock.wall_ms()}
+    before = START
+    for row in rows:
+        assert row.payload is not None
+        assert sha256(row.payload).digest() == row.digest
+        before = next_hash(before, row.n, row.at_ms, cover(row.run, row.digest))
+        assert row.hash == before
+        entry = decode_entry(row.payload)
+        if entry.run:
+            assert entry.hash == (await bench.journal.head(entry.run)).hash.hex()
+        assert (entry.run, entry.boot) == (row.run, bench.clock.boot_time().boot)
+
+
+@_check
+async def a_stop_that_is_not_recorded_is_not_in_the_log(bench: _Bench) -> None:
+    """The two are one transaction."""
+    await bench.create("r1")
+    claim = await bench.own("r1")
+    paused = Order("r1", Pause(by="ana"))
+    late = Append(run_id="r1", events=[Requeued()], expected_seq=2, epoch=claim.lease.epoch)
+    await _refused(Conflict, bench.journal.append(paused, late))
+    assert await bench.journal.stops() == []
+    await bench.journal.command("r1", Pause(by="ana"))
+    assert [row.n for row in await bench.journal.stops()] == [1]
 
 
 @_check

@@ -1,0 +1,141 @@
+"""The head of the stop log, noted outside the database: one line for each commit that added to it.
+
+Who cuts off the end of the log, or puts an older copy of the store in its place, has to change
+this file as well. It is written behind the commit: it may lag, and never leads.
+"""
+
+import errno
+import os
+import re
+import stat
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from pullcord.journal.store import StopRow
+
+ANCHOR_ENV: Final = "PULLCORD_ANCHOR"
+_LINE: Final = re.compile(r"([1-9][0-9]{0,18}) ([0-9a-f]{64}) (-?[0-9]{1,18})")
+_LINE_MAX: Final = 128
+
+
+class Anchored(NamedTuple):
+    """One line: the number, the hash and the time of an entry of the log."""
+
+    n: int
+    hash: str
+    at_ms: int
+
+    def __str__(self) -> str:
+        return f"{self.n} {self.hash} {self.at_ms}"
+
+
+def anchored(row: StopRow) -> Anchored:
+    return Anchored(row.n, row.hash.hex(), row.at_ms)
+
+
+def anchor_of(store: Path) -> Path:
+    """Where the anchor of this store is: beside it, or where `PULLCORD_ANCHOR` says. A folder
+    there holds one file for each store, by the store's name."""
+    name = store.name + ".anchor"
+    elsewhere = os.environ.get(ANCHOR_ENV, "")
+    if not elsewhere:
+        return store.with_name(name)
+    return Path(elsewhere) / name if os.path.isdir(elsewhere) else Path(elsewhere)
+
+
+class Anchor:
+    """The file, for who writes to the store."""
+
+    def __init__(self, store: Path) -> None:
+        self.path = anchor_of(store)
+        self._is_behind = False
+
+    def note(self, row: StopRow) -> None:
+        """Add a line. Trouble with it is said once and fails nothing: the next line makes it
+        good, because its hash covers all entries before it."""
+        try:
+            _append(self.path, f"{anchored(row)}\n".encode())
+        except OSError as error:
+            if not self._is_behind:
+                self._say(row.n, error)
+            self._is_behind = True
+        else:
+            self._is_behind = False
+
+    def _say(self, n: int, error: OSError) -> None:
+        logging: Any = import_module("logging")  # a control that goes well does not load it
+        logging.getLogger("pullcord.journal").warning(
+            "The head of the stop log (entry %d) could not be noted in %s: %s. The stop itself is "
+            "recorded. Until a line can be written, it would not be missed if somebody cut off the "
+            "end of the log.",
+            n,
+            self.path,
+            error.strerror or error,
+        )
+
+
+def _append(path: Path, line: bytes) -> None:
+    flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
+    fd = os.open(path, flags, 0o644)
+    try:
+        found = os.fstat(fd)
+        is_torn = (
+            stat.S_ISREG(found.st_mode)
+            and found.st_size
+            and os.pread(fd, 1, found.st_size - 1) != b"\n"
+        )
+        data = b"\n" + line if is_torn else line  # what was torn stays a line of its own
+        if os.write(fd, data) != len(data):
+            raise OSError(errno.ENOSPC, "only a part of the line could be written")
+    finally:
+        os.close(fd)
+
+
+class AnchorFile:
+    """The file, for who checks it: as much of it as was there when it was opened.
+
+    Opened before the store is looked at, it cannot lead by what is written meanwhile.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            self.size = path.stat().st_size
+        except FileNotFoundError:
+            self.size = -1
+
+    @property
+    def is_there(self) -> bool:
+        return self.size >= 0
+
+    def lines(self) -> Iterator[tuple[int, str, bool]]:
+        """Each line with its number, and whether it is whole: ends with a line's end."""
+        if not self.is_there:
+            return
+        left, number = self.size, 0
+        with self.path.open("rb") as file:
+            while left > 0:
+                line = file.readline(min(left, _LINE_MAX))
+                if not line:
+                    return
+                left -= len(line)
+                number += 1
+                is_whole = line.endswith(b"\n")
+                yield number, line.removesuffix(b"\n").decode("latin-1"), is_whole
+
+
+def read_line(text: str) -> Anchored | None:
+    """What a line says. None: it is no line of an anchor."""
+    said = _LINE.fullmatch(text)
+    return Anchored(int(said[1]), said[2], int(said[3])) if said else None
+
+
+def may_be_torn(text: str, like: Anchored | None) -> bool:
+    """Whether this can be the first part of a line that was never written to its end; `like` is
+    the line of the entry that it begins with."""
+    number, space, _ = text.partition(" ")
+    if not number.isascii() or not number.isdigit() or len(number) > 19:
+        return False
+    return not space or (like is not None and text != str(like) and str(like).startswith(text))

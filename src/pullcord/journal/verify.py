@@ -1,0 +1,230 @@
+"""Checks every chain of a store, and what was noted of it outside. Reads only; needs no server.
+
+Everything is read in pages: memory does not grow with the store.
+"""
+
+from collections.abc import Iterator
+from hashlib import sha256
+from typing import Final
+
+import msgspec
+
+from pullcord.core.states import RunState
+from pullcord.core.stops import PayloadsForgotten, decode_entry
+from pullcord.journal.anchor import Anchored, AnchorFile, anchored, may_be_torn, read_line
+from pullcord.journal.chain import GENESIS, Row, link
+from pullcord.journal.stoplog import START, cover, next_hash
+from pullcord.journal.store import StopRow, View
+
+_PAGE: Final = 1000
+_BROKEN_MAX: Final = 20
+
+
+class Broken(msgspec.Struct, frozen=True):
+    """The first thing that is wrong in one chain, and what is true up to there."""
+
+    where: str  # "stop log", "anchor", or the id of a run
+    at: int  # the number of the entry, line or record
+    why: str
+    holds: int  # so many before it are as they were written
+
+
+class Report(msgspec.Struct, kw_only=True):
+    """What was checked, and what of it is wrong: nothing, if `broken` is empty."""
+
+    stops: int = 0
+    head: str = ""  # the last entry, as a line of the anchor
+    records: int = 0
+    runs: int = 0
+    anchor: str = ""  # the path of it; empty: there is none
+    lines: int = 0
+    newest: int = 0  # the latest entry that it names
+    torn: int = 0  # lines that were never written to their end
+    forgotten: int = 0  # entries and records whose words were deleted, which the log says
+    broken: list[Broken] = []
+
+
+class _Claim(msgspec.Struct):
+    """As much of an entry as is checked against the run that it is about."""
+
+    run: str = ""
+    seq: int = 0
+    hash: str = ""
+
+
+class _Wrong(Exception):
+    def __init__(self, at: int, why: str) -> None:
+        super().__init__(why)
+        self.at, self.why = at, why
+
+
+_claim: Final = msgspec.json.Decoder(_Claim)
+
+
+def verify(view: View, anchor: AnchorFile, *, run: str | None = None) -> Report:
+    """Check the stop log, its anchor, and the records of all runs, or of one."""
+    report, forgotten = Report(broken=[]), set[str]()
+    good = _check_stops(view, report, forgotten)
+    _check_anchor(view, anchor, report, good)
+    for run_id in (run,) if run is not None else _runs(view):
+        try:
+            _check_run(view, run_id, report, forgotten)
+        except _Wrong as wrong:
+            report.broken.append(Broken(run_id, wrong.at, wrong.why, wrong.at - 1))
+            if len(report.broken) >= _BROKEN_MAX:
+                break
+        report.runs += 1
+    return report
+
+
+# --- the stop log ---------------------------------------------------------------------------------
+
+
+def _check_stops(view: View, report: Report, forgotten: set[str]) -> int:
+    """Return the number of the last entry that is as it was written."""
+    blank: dict[str, int] = {}  # run → its first entry whose words are gone
+    try:
+        last = _follow_stops(view, report, forgotten, blank)
+        if last:
+            report.head = str(anchored(last))
+        for run, n in blank.items():
+            if run not in forgotten:
+                raise _Wrong(n, "what it said is gone, and no entry says that it was deleted")
+    except _Wrong as wrong:
+        report.broken.append(Broken("stop log", wrong.at, wrong.why, wrong.at - 1))
+        return wrong.at - 1
+    return report.stops
+
+
+def _follow_stops(
+    view: View, report: Report, forgotten: set[str], blank: dict[str, int]
+) -> StopRow | None:
+    before, row = START, None
+    while page := view.stops(after=report.stops, limit=_PAGE):
+        for row in page:
+            n = report.stops + 1
+            before = _next_stop(row, n, before)
+            if row.payload is None:
+                blank.setdefault(row.run, n)
+                report.forgotten += 1
+            else:
+                _check_claim(view, row)
+                if b'"what":"forgotten"' in row.payload:
+                    forgotten.update(_forgotten(row.payload))
+            report.stops = n
+    return row
+
+
+def _next_stop(row: StopRow, n: int, before: bytes) -> bytes:
+    if row.n != n:
+        raise _Wrong(n, f"entry {row.n} stands in its place")
+    if row.payload is not None and sha256(row.payload).digest() != row.digest:
+        raise _Wrong(n, "it does not say what it said when it was written")
+    after = next_hash(before, n, row.at_ms, cover(row.run, row.digest))
+    if after != row.hash:
+        raise _Wrong(n, "its hash does not follow from the entry before")
+    return after
+
+
+def _check_claim(view: View, row: StopRow) -> None:
+    """The run's own records, up to the one that an entry is about, are vouched for by the log."""
+    assert row.payload is not None
+    claim = _claim.decode(row.payload)
+    if not claim.seq:
+        return
+    found = view.rows(claim.run, after_seq=claim.seq - 1, limit=1)
+    if not found or found[0].seq != claim.seq:
+        raise _Wrong(row.n, f"record {claim.seq} of run {claim.run}, which it is about, is gone")
+    if found[0].hash.hex() != claim.hash:
+        raise _Wrong(row.n, f"record {claim.seq} of run {claim.run} is not the one it is about")
+
+
+def _forgotten(payload: bytes) -> tuple[str, ...]:
+    act = decode_entry(payload).act
+    return act.runs if isinstance(act, PayloadsForgotten) else ()
+
+
+# --- the anchor -----------------------------------------------------------------------------------
+
+
+def _check_anchor(view: View, anchor: AnchorFile, report: Report, good: int) -> None:
+    if not anchor.is_there:
+        return
+    report.anchor = str(anchor.path)
+    for number, text, is_whole in anchor.lines():
+        try:
+            said = _check_line(view, number, text, is_whole, good, report.stops)
+        except _Wrong as wrong:
+            report.broken.append(Broken("anchor", wrong.at, wrong.why, wrong.at - 1))
+            return
+        report.lines += 1
+        if said is None:
+            report.torn += 1
+        else:
+            report.newest = max(report.newest, said.n)
+
+
+def _check_line(
+    view: View, number: int, text: str, is_whole: bool, good: int, last: int
+) -> Anchored | None:
+    """What the line says. None: it was never written to its end."""
+    said = read_line(text)
+    if said is None or not is_whole:
+        begins = text.partition(" ")[0]
+        found = _entry(view, int(begins)) if begins.isascii() and begins.isdigit() else None
+        if may_be_torn(text, found) or (not is_whole and found is not None and str(found) == text):
+            return None
+        raise _Wrong(number, "it is not a line that pullcord has written")
+    found = _entry(view, said.n)
+    if found is None and good == last:
+        raise _Wrong(
+            number,
+            f"it names entry {said.n}, and the stop log ends with {last}: what came behind is gone",
+        )
+    if said.n <= good and found != said:
+        raise _Wrong(number, f"it names another entry {said.n} than the one in the stop log")
+    return said
+
+
+def _entry(view: View, n: int) -> Anchored | None:
+    found = view.stops(after=n - 1, limit=1) if 0 < n < 2**62 else []
+    return anchored(found[0]) if found and found[0].n == n else None
+
+
+# --- the records of runs --------------------------------------------------------------------------
+
+
+def _runs(view: View) -> Iterator[str]:
+    before: str | None = None
+    while page := view.heads(states=RunState, thread=None, before=before, limit=_PAGE):
+        for head in page:
+            yield head.run_id
+        before = page[-1].run_id
+
+
+def _check_run(view: View, run_id: str, report: Report, forgotten: set[str]) -> None:
+    before, seq = GENESIS, 0
+    while page := view.rows(run_id, after_seq=seq, limit=_PAGE):
+        for row in page:
+            if row.seq != seq + 1:
+                raise _Wrong(seq + 1, f"record {row.seq} stands in its place")
+            before = _next_record(run_id, row, before)
+            if row.payload is None:
+                report.forgotten += 1
+                if run_id not in forgotten:
+                    why = "what it said is gone, and no entry of the log says that it was deleted"
+                    raise _Wrong(row.seq, why)
+            seq += 1
+            report.records += 1
+    if seq == 0:
+        raise _Wrong(1, "it has no records")
+
+
+def _next_record(run_id: str, row: Row, before: bytes) -> bytes:
+    digest = row.digest if row.payload is None else sha256(row.payload).digest()
+    if digest is None or row.digest not in (None, digest):
+        raise _Wrong(row.seq, "it does not say what it said when it was written")
+    after = link(before, run_id, row.seq, row.at_ms, row.epoch, digest, row.drift_ms)
+    if after != row.hash:
+        raise _Wrong(row.seq, "its hash does not follow from the record before")
+    return after
