@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from pullcord.core.events import Record
     from pullcord.core.panel import Panel
     from pullcord.core.receipts import Receipt
+    from pullcord.core.stops import StopShown
     from pullcord.journal.reading import Cursor, Item
 
 T = TypeVar("T")
@@ -76,6 +77,11 @@ class Cord(Protocol):
 
     def stream(self, run_id: str, after: "Cursor") -> "Iterator[Item]":
         """What has happened after that place and what happens, until the run has ended."""
+        ...
+
+    def note_shown(self, run_id: str, said: "StopShown") -> None:
+        """Keep what had been shown in this terminal when a stop was heard of. A server knows it
+        by itself."""
         ...
 
     def wait(self, run_id: str, holds: Callable[[], T | None], timeout_s: float | None) -> T | None:

@@ -16,7 +16,7 @@ from pullcord.cli.look import Telling
 from pullcord.cli.parser import store_path
 from pullcord.cli.secret_names import from_environment
 from pullcord.cli.store import desk, whoami
-from pullcord.cli.telling import point_out
+from pullcord.cli.telling import Reader, point_out
 from pullcord.cli.words import offers, plain, receipt_lines, state, why
 from pullcord.core.commands import Undo
 from pullcord.core.events import (
@@ -25,6 +25,7 @@ from pullcord.core.events import (
 from pullcord.core.limits import caps_as_condition, parsed
 from pullcord.core.receipts import Receipt
 from pullcord.core.states import TERMINAL, RunState
+from pullcord.core.stops import StopShown
 from pullcord.core.values import check_id
 from pullcord.errors import InvalidInput
 from pullcord.journal.reading import START, Cursor, records_of
@@ -231,7 +232,7 @@ async def _drive_live(
         await over.wait()
         if live.broken:
             _note(f"The bar has failed: {plain(str(live.broken))}. The run goes on.\n")
-            return await _follow(asked, run, Cursor((await run.look()).seq))
+            return await _follow(asked, runtime, run, Cursor((await run.look()).seq))
         if not live.leaves:
             return await _ended_live(asked, run, live.telling.last_words if live.telling else "")
         _note(f"Giving {run.id} back.\n")
@@ -262,7 +263,7 @@ async def _drive(
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, stopped.set)
-        following = asyncio.create_task(_follow(asked, run, after))
+        following = asyncio.create_task(_follow(asked, runtime, run, after))
         stopping = asyncio.create_task(stopped.wait())
         await asyncio.wait({following, stopping}, return_when=asyncio.FIRST_COMPLETED)
         stopping.cancel()
@@ -289,8 +290,11 @@ def _note(text: str) -> None:
     print(text, end="", file=sys.stderr, flush=True)
 
 
-async def _follow(asked: Any, run: RunHandle, after: Cursor) -> int:
-    telling = Telling(run.id, as_json=asked.json, says=_print, tells=_note)
+async def _follow(asked: Any, runtime: Runtime, run: RunHandle, after: Cursor) -> int:
+    noted: list[StopShown] = []
+    since = (await run.look()).seq
+    reader = Reader(whoami(getattr(asked, "by", None)), since=since, noted=noted.append)
+    telling = Telling(run.id, as_json=asked.json, says=_print, tells=_note, reader=reader)
     if not asked.json:
         verb = "goes on" if after.seq else "started"
         print(f"{run.id} {verb}. To stop it: pullcord cancel {run.id}", file=sys.stderr)
@@ -298,6 +302,8 @@ async def _follow(asked: Any, run: RunHandle, after: Cursor) -> int:
         async for cursor, item in events:
             telling.tell(cursor, item)
             point_out(asked, run.id, item)
+            while noted:
+                await runtime.journal.note(noted.pop(), run.id)
     return await _ended(asked, run, telling.last_words)
 
 

@@ -23,6 +23,7 @@ from pullcord.cli.live_terminal import Terminal, is_live
 from pullcord.cli.look import Telling
 from pullcord.cli.parser import store_path
 from pullcord.cli.store import Desk
+from pullcord.cli.telling import Reader
 from pullcord.cli.words import paint, plain
 from pullcord.core.events import (
     TAGS,
@@ -123,7 +124,12 @@ class Live:
         paint(is_terminal=True)
         hand = Hand(here, self._run_id, after=after, hold_s=hold_s)
         says = self._say if self._terminal.has_stdout else _to_stdout
-        self.telling = Telling(self._run_id, says=says, tells=self._say)
+        reader = Reader(
+            self._me,
+            since=here.run(self._run_id)[0].seq,
+            noted=lambda said: here.note_shown(self._run_id, said),
+        )
+        self.telling = Telling(self._run_id, says=says, tells=self._say, reader=reader)
         session = Session(hand, me=self._me, clock=time.monotonic, tell=self._tell, edit=self._edit)
         self._take()
         while not self._is_over:

@@ -8,8 +8,9 @@ from msgspec.structs import replace
 
 from pullcord.cli.as_json import to_json
 from pullcord.cli.cord import Cord, reach
+from pullcord.cli.identity import whoami
+from pullcord.cli.telling import Reader, record_line, told
 from pullcord.cli.telling import Telling as Telling
-from pullcord.cli.telling import record_line, told
 from pullcord.cli.words import (
     SIGN,
     clock,
@@ -206,7 +207,12 @@ def _receipt(asked: Any, cord: Cord) -> int:
 
 
 def _watch(asked: Any, cord: Cord, after: Cursor) -> int:
-    telling = Telling(asked.run, as_json=asked.json)
+    reader = Reader(
+        whoami(None),
+        since=cord.panel(asked.run).seq,
+        noted=lambda said: cord.note_shown(asked.run, said),
+    )
+    telling = Telling(asked.run, as_json=asked.json, reader=reader)
     for place, item in cord.stream(asked.run, after):
         telling.tell(place, item)
     telling.end_line()

@@ -188,6 +188,23 @@ VERBS: Final[dict[str, Verb]] = {
         "Before its end it is the receipt so far. What the receipt calls in doubt nobody knows.",
         ("pullcord receipt 7f3a",),
     ),
+    "log": Verb(
+        "log",
+        "Show, check or hand on the stop log: who stopped what, when, and what that met.",
+        "show lists every stop, or those of RUN. verify checks that nothing was changed, deleted\n"
+        "or cut off: in the log, in what was noted of it outside the database (the anchor), in\n"
+        "the journals of all runs, or of RUN; it names the first thing that is wrong. export\n"
+        "writes RUN, with its stops and a script that checks them, into one file; what was\n"
+        "quarantined is in it. head prints the end of the log, to be noted elsewhere. All of it\n"
+        "only reads, and needs no server. Exit status 5 if something is wrong.",
+        (
+            "pullcord log show",
+            "pullcord log show 7f3a",
+            "pullcord log verify",
+            "pullcord log export 7f3a -o evidence.zip",
+            "pullcord log head",
+        ),
+    ),
     "fork": Verb(
         "drive",
         "Start a new run that goes on from what RUN has done.",
@@ -340,6 +357,14 @@ def _add_subject(parser: argparse.ArgumentParser, name: str) -> None:
         add("--limit", type=int, default=50)
     elif name in ("approvals", "attention"):
         add("run", metavar="RUN", nargs="?")
+    elif name == "log":
+        add(
+            "what",
+            metavar="WHAT",
+            choices=("show", "verify", "export", "head"),
+            help="show, verify, export or head",
+        )
+        add("run", metavar="RUN", nargs="?")
     elif name in ("serve", "demo"):
         _add_serving(parser, name)
     elif name == "grant":
@@ -391,6 +416,9 @@ def _add_words(parser: argparse.ArgumentParser, name: str) -> None:
         add("name", metavar="NAME")
     if name == "aside":
         add("question", metavar="QUESTION")
+    if name == "log":
+        add("-o", "--output", metavar="FILE", help="where to write the evidence")
+        add("--anchor", metavar="FILE", help="check against this copy of the anchor")
     if name == "continue":
         add("input", metavar="INPUT", nargs="?")
 

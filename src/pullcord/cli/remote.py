@@ -100,6 +100,9 @@ class Remote:
             return answer
         return self._read(answer, Ack)
 
+    def note_shown(self, run_id: str, said: object) -> None:
+        pass  # the server has handed it to us, and notes that itself
+
     def glance(self, run_id: str) -> Glance:
         brief = self._get(f"/runs/{check_id(run_id)}", _BriefShown).panel
         return Glance(brief.state, brief.driven)

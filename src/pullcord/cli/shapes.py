@@ -9,6 +9,7 @@ from pullcord.core.panel import Meter
 from pullcord.core.receipts import Receipt
 from pullcord.core.run import Run
 from pullcord.core.states import RunState
+from pullcord.journal.verify import Broken
 
 
 class Shape(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
@@ -171,6 +172,50 @@ class Finding(Shape, kw_only=True):
     found: str
 
 
+class StopLine(Shape, kw_only=True):
+    """An entry of the stop log. `entry` says what happened, in `act`; null: it was deleted."""
+
+    n: int
+    at_ms: int
+    run: str
+    hash: str
+    entry: dict[str, Any] | None
+
+
+class Verified(Shape, kw_only=True):
+    """What was checked. Exit status 5 unless `broken` is empty."""
+
+    stops: int
+    head: str
+    records: int
+    runs: int
+    anchor: str
+    lines: int
+    newest: int
+    torn: int
+    forgotten: int
+    broken: list[Broken]
+
+
+class Evidence(Shape, kw_only=True):
+    """A bundle that was written. Note its `seal` elsewhere."""
+
+    run: str
+    file: str
+    seal: str
+    runs: int
+    records: int
+    entries: int
+
+
+class LogHead(Shape, kw_only=True):
+    """The last entry of the stop log."""
+
+    n: int
+    hash: str
+    at_ms: int
+
+
 class Failure(Shape, kw_only=True):
     """Why it was not done. `error` is the class in `pullcord.errors`, or `Usage`."""
 
@@ -184,6 +229,7 @@ PRINTED: Final[dict[str, tuple[Any, ...]]] = {
     "show": (Shown,),
     "watch": (EventLine, TextLine),
     "receipt": (Receipt,),
+    "log": (list[StopLine], Verified, Evidence, LogHead),
     "pause": (Acknowledged, Receipt),
     "resume": (Acknowledged, EventLine, TextLine),
     "redirect": (Acknowledged,),

@@ -3,7 +3,7 @@
 import os
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from typing import Any, TypeVar
 
@@ -22,8 +22,9 @@ from pullcord.core.fold import replay
 from pullcord.core.receipts import Receipt, receipt
 from pullcord.core.run import Run
 from pullcord.core.states import NEEDS_OWNER, RunState
+from pullcord.core.stops import StopShown
 from pullcord.core.values import check_id
-from pullcord.errors import InvalidInput
+from pullcord.errors import InvalidInput, JournalError
 from pullcord.journal.clock import SystemClock
 from pullcord.journal.leases import is_held
 from pullcord.journal.ledger import Ledger
@@ -136,6 +137,10 @@ class Desk:
     @property
     def _looking(self) -> Any:
         return import_module("pullcord.cli.store_looking")
+
+    def note_shown(self, run_id: str, said: StopShown) -> None:
+        with suppress(JournalError):  # whoever only watches is told nothing of such trouble
+            self.store.write(lambda tx: self._ledger.note(tx, said, run_id))
 
     def begin(self, verb: str, run_id: str | None, said: dict[str, Any]) -> str:
         raise InvalidInput(f"{verb} needs a process to drive it. Nothing was started.")

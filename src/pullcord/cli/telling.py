@@ -35,12 +35,36 @@ from pullcord.core.events import (
     UndoStarted,
     encode_event,
 )
+from pullcord.core.handed import Handed, shown
 from pullcord.core.limits import caps_in
+from pullcord.core.stops import HEARD, StopShown
 from pullcord.core.values import load as value_of
 from pullcord.journal.reading import Cursor
 from pullcord.journal.store import LiveText
 
 Write: TypeAlias = Callable[[str], None]
+
+
+class Reader:
+    """Whoever reads it in this terminal: how far they were when a stop was heard of is `noted`."""
+
+    def __init__(self, who: str, *, since: int, noted: Callable[[StopShown], None]) -> None:
+        """`since`: stops up to this record are past, and nobody watched here."""
+        self._handed = Handed(who, "terminal")
+        self._since = since
+        self._noted = noted
+
+    def comes(self, item: Record | LiveText) -> None:
+        if isinstance(item, Record) and type(item.event) in HEARD and item.seq > self._since:
+            self._noted(shown(item.seq, [self._handed]))
+
+    def has(self, item: Record | LiveText) -> None:
+        if isinstance(item, LiveText):
+            self._handed.text(item.part, item.offset + len(item.text))
+        else:
+            ended = item.event.part if isinstance(item.event, TextEnded) else ""
+            self._handed.record(item.seq, ended=ended)
+        self._handed.taken()
 
 
 class Telling:
@@ -53,6 +77,7 @@ class Telling:
         as_json: bool = False,
         says: Write | None = None,
         tells: Write | None = None,
+        reader: Reader | None = None,
     ) -> None:
         self._run_id = run_id
         self._as_json = as_json
@@ -62,8 +87,16 @@ class Telling:
         self._part = ""  # whose text was told last
         self._last = ""  # its last character
         self.last_words = ""  # the last thing that was said whole
+        self._reader = reader
 
     def tell(self, cursor: Cursor, item: Record | LiveText) -> None:
+        if self._reader:
+            self._reader.comes(item)
+        self._tell(cursor, item)
+        if self._reader:
+            self._reader.has(item)
+
+    def _tell(self, cursor: Cursor, item: Record | LiveText) -> None:
         if self._as_json:
             return self._says(self._json(cursor, item))
         if isinstance(item, LiveText):
@@ -151,7 +184,7 @@ def told(record: Record) -> str:
     """One record in one line."""
     event = record.event
     when = time.strftime("%H:%M:%S", time.localtime(record.at_ms / 1000))
-    return f"{coloured(f'{record.seq:>4} {when}', '2')}  {_words(event)}"
+    return f"{coloured(f'{record.seq:>4} {when}', '2')}  {in_words(event)}"
 
 
 def _bill(spent: Spent) -> str:
@@ -164,7 +197,8 @@ def _bill(spent: Spent) -> str:
     return f"{about}{read} tokens read, {wrote} written, {cost}"
 
 
-def _words(event: Any) -> str:
+def in_words(event: Any) -> str:
+    """What happened, without when."""
     name = TAGS[type(event)].replace("_", " ")
     match event:
         case ItemRewritten():

@@ -16,19 +16,22 @@ from typing import Any, Final, NamedTuple
 from pullcord.journal.store import StopRow
 
 ANCHOR_ENV: Final = "PULLCORD_ANCHOR"
-_LINE: Final = re.compile(r"([1-9][0-9]{0,18}) ([0-9a-f]{64}) (-?[0-9]{1,18})")
+_LINE: Final = re.compile(r"stop ([1-9][0-9]{0,18}) ([0-9a-f]{64}) (-?[0-9]{1,18})")
+_BEGINS: Final = re.compile(r"stop ([1-9][0-9]{0,18})(?: |$)")
+_BARE: Final = re.compile(r"s|st|sto|stop|stop |stop [1-9][0-9]{0,18}")
 _LINE_MAX: Final = 128
 
 
 class Anchored(NamedTuple):
-    """One line: the number, the hash and the time of an entry of the log."""
+    """One line: the number, the hash and the time of an entry of the log. The word before them
+    tells the rest of a line that was broken in two from the beginning of one."""
 
     n: int
     hash: str
     at_ms: int
 
     def __str__(self) -> str:
-        return f"{self.n} {self.hash} {self.at_ms}"
+        return f"stop {self.n} {self.hash} {self.at_ms}"
 
 
 def anchored(row: StopRow) -> Anchored:
@@ -132,10 +135,15 @@ def read_line(text: str) -> Anchored | None:
     return Anchored(int(said[1]), said[2], int(said[3])) if said else None
 
 
+def begins_with(text: str) -> int:
+    """The number of the entry that a line, or what there is of it, names; 0: none."""
+    said = _BEGINS.match(text)
+    return int(said[1]) if said else 0
+
+
 def may_be_torn(text: str, like: Anchored | None) -> bool:
     """Whether this can be the first part of a line that was never written to its end; `like` is
-    the line of the entry that it begins with."""
-    number, space, _ = text.partition(" ")
-    if not number.isascii() or not number.isdigit() or len(number) > 19:
-        return False
-    return not space or (like is not None and text != str(like) and str(like).startswith(text))
+    the line of the entry that it names."""
+    if like is None:
+        return bool(text) and _BARE.fullmatch(text) is not None
+    return text != str(like) and str(like).startswith(text)

@@ -11,7 +11,14 @@ import msgspec
 
 from pullcord.core.states import RunState
 from pullcord.core.stops import PayloadsForgotten, decode_entry
-from pullcord.journal.anchor import Anchored, AnchorFile, anchored, may_be_torn, read_line
+from pullcord.journal.anchor import (
+    Anchored,
+    AnchorFile,
+    anchored,
+    begins_with,
+    may_be_torn,
+    read_line,
+)
 from pullcord.journal.chain import GENESIS, Row, link
 from pullcord.journal.stoplog import START, cover, next_hash
 from pullcord.journal.store import StopRow, View
@@ -168,14 +175,11 @@ def _check_line(
     view: View, number: int, text: str, is_whole: bool, good: int, last: int
 ) -> Anchored | None:
     """What the line says. None: it was never written to its end."""
-    said = read_line(text)
+    said, found = read_line(text), _entry(view, begins_with(text))
+    if may_be_torn(text, found) or (not is_whole and text == str(found)):
+        return None
     if said is None or not is_whole:
-        begins = text.partition(" ")[0]
-        found = _entry(view, int(begins)) if begins.isascii() and begins.isdigit() else None
-        if may_be_torn(text, found) or (not is_whole and found is not None and str(found) == text):
-            return None
         raise _Wrong(number, "it is not a line that pullcord has written")
-    found = _entry(view, said.n)
     if found is None and good == last:
         raise _Wrong(
             number,
@@ -187,7 +191,7 @@ def _check_line(
 
 
 def _entry(view: View, n: int) -> Anchored | None:
-    found = view.stops(after=n - 1, limit=1) if 0 < n < 2**62 else []
+    found = view.stops(after=n - 1, limit=1) if n else []
     return anchored(found[0]) if found and found[0].n == n else None
 
 

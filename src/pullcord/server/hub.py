@@ -16,8 +16,10 @@ from typing import Final, NamedTuple
 import msgspec
 
 from pullcord.core.events import CancelRequested, Record, TextEnded, encode_event
+from pullcord.core.handed import Handed, shown
 from pullcord.core.panel import Panel, panel
 from pullcord.core.states import NEEDS_OWNER
+from pullcord.core.stops import HEARD, StopShown
 from pullcord.core.withhold import as_viewed
 from pullcord.errors import JournalClosed, PullcordError
 from pullcord.journal.clock import Clock
@@ -42,6 +44,7 @@ class Frame(NamedTuple):
     is_text: bool
     data: bytes
     part: str = ""  # that it is a piece, or the end, of
+    end: int = 0  # of a piece: the character of its part that it goes up to
 
     def is_after(self, place: Cursor) -> bool:
         """Text is counted on its own: what was held back comes after records that followed it."""
@@ -55,7 +58,8 @@ def framed(item: Item, *, hide: bool) -> Frame | None:
         if hide:
             return None
         said = {"part": what.part, "offset": what.offset, "text": what.text}
-        return Frame(cursor, True, b"event: text\ndata: " + _encode(said) + b"\n\n", what.part)
+        data = b"event: text\ndata: " + _encode(said) + b"\n\n"
+        return Frame(cursor, True, data, what.part, what.offset + len(what.text))
     part = what.event.part if isinstance(what.event, TextEnded) else ""
     data = b"event: record\ndata: " + record_json(what, hide=hide) + b"\n\n"
     return Frame(cursor, False, data, part)
@@ -78,7 +82,7 @@ class Channel:
 
     def __init__(self, run_id: str, hub: "Hub", seen: Seen, start: Cursor) -> None:
         self.run_id = run_id
-        self.readers: set[asyncio.Event] = set()
+        self.readers: dict[asyncio.Event, Handed | None] = {}  # how far each is; None: no text
         self.panel = b""
         self.version = 0  # of the panel
         self.is_over = False  # what happens in the run cannot be read any more
@@ -135,6 +139,8 @@ class Channel:
         for item in items:
             what = item[1]
             event = what.event if isinstance(what, Record) else None
+            if isinstance(what, Record) and type(event) in HEARD:
+                self._hub.note(self.run_id, what.seq, self.readers.values())
             if isinstance(event, CancelRequested) and event.quarantine:
                 self._quarantine()
             if frame := framed(item, hide=self.hide):
@@ -228,6 +234,7 @@ class Hub:
         self._readers = 0
         self._changed: set[str] = set()
         self._telling: asyncio.Task[None] | None = None
+        self._noting: set[asyncio.Task[None]] = set()
         self._stop_watching = lambda: None
 
     def panel(self, seen: Seen) -> Panel:
@@ -263,8 +270,11 @@ class Hub:
 
     # --- one run ---
 
-    async def watch(self, run_id: str, changed: asyncio.Event) -> Channel:
-        """Tell `changed` whenever there is something new in this run, until `leave`.
+    async def watch(
+        self, run_id: str, changed: asyncio.Event, handed: Handed | None = None
+    ) -> Channel:
+        """Tell `changed` whenever there is something new in this run, until `leave`. `handed`
+        says how far whoever watches is.
 
         Raises:
             Refused: too many watch already.
@@ -279,12 +289,12 @@ class Hub:
         except BaseException:
             self._readers -= 1
             raise
-        channel.readers.add(changed)
+        channel.readers[changed] = handed
         return channel
 
     def leave(self, channel: Channel, changed: asyncio.Event) -> None:
         self._readers -= 1
-        channel.readers.discard(changed)
+        channel.readers.pop(changed, None)
         if not channel.readers:
             self.drop(channel)
 
@@ -302,6 +312,20 @@ class Hub:
             start = cursor
         channel = self._channels[run_id] = Channel(run_id, self, seen, start)
         return channel
+
+    def note(self, run_id: str, asked_seq: int, readers: Iterable[Handed | None]) -> None:
+        """A stop was heard of: keep who watches, and what each had been handed at this moment."""
+        said = shown(asked_seq, [handed for handed in readers if handed is not None])
+        if said.viewers:
+            noting = asyncio.create_task(self._note(run_id, said), name="pullcord-shown")
+            self._noting.add(noting)
+            noting.add_done_callback(self._noting.discard)
+
+    async def _note(self, run_id: str, said: StopShown) -> None:
+        try:
+            await self.journal.note(said, run_id)
+        except PullcordError as error:
+            _log.warning("Who was watching run %s when it was stopped is lost: %s", run_id, error)
 
     # --- the list of runs ---
 

@@ -8,12 +8,14 @@ import msgspec
 from starlette.requests import Request
 
 from pullcord.core.events import Completed, Created, Stopped, TextEnded
+from pullcord.core.handed import Handed
 from pullcord.core.receipts import Receipt
 from pullcord.core.receipts import receipt as receipt_of
 from pullcord.core.states import RunState
 from pullcord.core.values import check_id
 from pullcord.core.values import load as value_of
 from pullcord.core.withhold import as_viewed
+from pullcord.server.controls import signed
 from pullcord.server.desk import Desk
 from pullcord.server.hub import Rows, record_json
 from pullcord.server.problems import Refused
@@ -190,17 +192,20 @@ async def _stream(
     changed = rows.changed if rows else asyncio.Event()
     still = desk.still
     place = cursor_of("0", seq=0, run_id="")
-    channel = None
+    channel = handed = None
     if run_id is not None:
         [seen] = await desk.runs.journal.seen(run_id)
         place = cursor_of(place_of(request), seq=seen.run.seq, run_id=run_id)
-        channel = await desk.hub.watch(run_id, changed)
+        who = signed(request)
+        handed = None if only_panel else Handed(who["by"], who["via"], seq=place.seq)
+        channel = await desk.hub.watch(run_id, changed, handed)
         channel.learn(seen)  # it may not have heard of that yet
     return Stream(
         desk.hub,
         channel=channel,
         changed=changed,
         place=place,
+        handed=handed,
         rows=rows,
         only_panel=only_panel,
         still=lambda: still(request),

@@ -15,6 +15,7 @@ from starlette.requests import Request
 from starlette.types import Receive, Scope, Send
 
 from pullcord.core.events import Record
+from pullcord.core.handed import Handed
 from pullcord.errors import JournalClosed
 from pullcord.journal.reading import Cursor
 from pullcord.server.bounds import Bounds
@@ -73,6 +74,7 @@ class Stream:
         channel: Channel | None,
         changed: asyncio.Event,
         place: Cursor,
+        handed: Handed | None = None,
         rows: Rows | None = None,
         only_panel: bool = False,
         still: Callable[[], Awaitable[bool]],
@@ -82,6 +84,7 @@ class Stream:
         self._channel = channel
         self._changed = changed
         self._place = place
+        self._handed = handed
         self._rows = rows
         self._only_panel = only_panel
         self._still = still
@@ -118,6 +121,8 @@ class Stream:
                         await send({"type": "http.response.body", "body": piece, "more_body": True})
                 except TimeoutError:
                     return  # it takes nothing
+                if self._handed:
+                    self._handed.taken()
         await send({"type": "http.response.body", "body": b"", "more_body": False})
         self._is_whole = True
 
@@ -205,6 +210,10 @@ class Stream:
         piece = bytearray()
         for number, frame in enumerate(frames, start=1):
             self._place = further(self._place, frame.cursor)
+            if self._handed and frame.is_text:
+                self._handed.text(frame.part, frame.end)
+            elif self._handed:
+                self._handed.record(frame.cursor.seq, ended=frame.part)
             piece += b"id: %s\n" % str(self._place).encode() + frame.data
             if len(piece) >= self._bounds.chunk:
                 return bytes(piece), number == len(frames)
