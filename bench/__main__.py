@@ -20,6 +20,7 @@ from bench import (
     scale,
     secrets,
     serving,
+    stoplog,
     tools,
     verbs,
 )
@@ -43,6 +44,7 @@ async def main() -> int:
         blocking,
         guards,
         secrets,
+        stoplog,
         serving,
         page,
     )

@@ -177,6 +177,10 @@ class _Tables:
     def rows(self, run_id: str, *, after_seq: int, limit: int) -> list[Row]:
         return self._rows.get(run_id, [])[after_seq : after_seq + limit]
 
+    def hash_of(self, run_id: str, seq: int) -> bytes | None:
+        found = self.rows(run_id, after_seq=seq - 1, limit=1)
+        return found[0].hash if found else None
+
     def snapshot(self, run_id: str) -> Snapshot | None:
         return self._snapshots.get(run_id)
 

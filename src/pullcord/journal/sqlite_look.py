@@ -38,6 +38,7 @@ def looking_at(path: Path) -> Generator[View]:
                     f"The store {path} is of version {version}, which had no stop log. Nothing was "
                     f"done. Bring it up to date by opening it: pullcord ps --store {path}"
                 )
+            db.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)  # as for those who write: see `sqlite`
             db.execute("BEGIN")
             yield Connection(db)
         finally:

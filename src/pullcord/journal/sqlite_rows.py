@@ -28,6 +28,7 @@ _LAST: Final = (
     "SELECT seq, hash, at_ms, at_ms - coalesce(drift_ms, 0) FROM records "
     "WHERE run = ? ORDER BY seq DESC LIMIT 1"
 )
+_HASH: Final = f"SELECT hash FROM records WHERE run = ({_NUM}) AND seq = ?"
 _LIVING: Final = tuple(str(state) for state in LIVING)
 
 
@@ -164,6 +165,10 @@ class Connection:
             (run_id, after_seq, limit),
         )
         return list(map(Row._make, found))
+
+    def hash_of(self, run_id: str, seq: int) -> bytes | None:
+        row = self._one(_HASH, (run_id, seq))
+        return row[0] if row else None
 
     def snapshot(self, run_id: str) -> Snapshot | None:
         row = self._one(

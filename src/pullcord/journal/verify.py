@@ -139,10 +139,10 @@ def _check_claim(view: View, row: StopRow) -> None:
     claim = _claim.decode(row.payload)
     if not claim.seq:
         return
-    found = view.rows(claim.run, after_seq=claim.seq - 1, limit=1)
-    if not found or found[0].seq != claim.seq:
+    found = view.hash_of(claim.run, claim.seq)
+    if found is None:
         raise _Wrong(row.n, f"record {claim.seq} of run {claim.run}, which it is about, is gone")
-    if found[0].hash.hex() != claim.hash:
+    if found.hex() != claim.hash:
         raise _Wrong(row.n, f"record {claim.seq} of run {claim.run} is not the one it is about")
 
 
