@@ -125,11 +125,9 @@ def _told(report: Report, anchor: AnchorFile) -> list[str]:
         lines.append(f"  {_many(report.forgotten, 'payload')} deleted, which the log says.")
     for where, at, why, holds in map(msgspec.structs.astuple, report.broken):
         what = {"stop log": "entry", "anchor": "line"}.get(where, "record")
-        name = where if what != "record" else f"run {where}"
-        true = (
-            f"Up to {what} {holds} it is as it was written." if holds > 0 else "None of it holds."
-        )
-        lines.append(f"✕ BROKEN: {what} {at} of the {name}: {line(why, 300)}. {true}")
+        name = f"the {where}" if what != "record" else f"run {where}"
+        true = f" Up to {what} {holds} it is as it was written." if holds > 0 else ""
+        lines.append(f"✕ BROKEN: {what} {at} of {name}: {line(why, 300)}.{true}")
     if report.broken:
         lines.append("Keep the store and its anchor as evidence, and change nothing in them.")
     elif report.head:

@@ -73,7 +73,7 @@ def told(lines: list[Line]) -> Iterator[str]:
 def _then(asked: Line, end: Line) -> str:
     assert end.entry is not None
     if isinstance(end.entry.act, StopTookHold):
-        return f"{in_words(end.entry.act)} after {_took_ms(asked, end):,} ms"
+        return _took_hold(end.entry.act, f" after {_took_ms(asked, end):,} ms")
     return in_words(end.entry.act)
 
 
@@ -100,7 +100,7 @@ def in_words(act: Act) -> str:
             seen += [f"{act.others} more, no further"] if act.others else []
             return f"shown to {'; '.join(seen)}" if seen else "nobody watched"
         case SwitchEngaged():
-            held = f" · holds {len(act.held)} runs" if act.held else ""
+            held = f" · holds {line(', '.join(act.held), 120)}" if act.held else ""
             return f"kill switch engaged{_scope(act)}{_who(act.by, '', act.via, act.reason)}{held}"
         case SwitchReleased():
             return f"kill switch released{_scope(act)}{_who(act.by, '', act.via, act.reason)}"
@@ -128,10 +128,10 @@ def _asked(act: StopAsked) -> str:
     return f"{name}{again} asked{_who(act.by, act.source, act.via, act.reason)}{extra}"
 
 
-def _took_hold(act: StopTookHold) -> str:
+def _took_hold(act: StopTookHold, when: str = "") -> str:
     rung = f" ({act.rung})" if act.rung else ""
     ends = ", ".join(f"{line(s.name, 40)} {s.became.replace('_', ' ')}" for s in act.steps)
-    said = f"in effect{rung}" + (f" · {line(ends, 160)}" if ends else "")
+    said = f"in effect{when}{rung}" + (f" · {line(ends, 160)}" if ends else "")
     said += f" · undone: {len(act.undone)}" if act.undone else ""
     said += f" · could not be undone: {len(act.could_not_undo)}" if act.could_not_undo else ""
     return said + (f" · frozen: {line(', '.join(act.frozen))}" if act.frozen else "")
