@@ -108,3 +108,29 @@ def test_what_makes_no_sense_changes_nothing(
     assert said.status == 2
     assert says in said.err
     assert json.loads(here("kill-switch", "status", "--json").out)["engaged"] == []
+
+
+def test_who_engaged_and_who_released_it_is_in_the_stop_log_once(serving: Serving) -> None:
+    here = serving.here
+    here("kill-switch", "engage", "--agent", "hangs", "--reason", "wild")
+    here("kill-switch", "engage", "--agent", "hangs", "--reason", "again")
+    here.reached(RunState.PAUSED, run_id="hang-1")
+    here("kill-switch", "release", "--agent", "hangs", "--reason", "fine", "--by", "bo")
+    said = here("log", "show").out
+    assert said.count("kill switch engaged") == 1
+    assert said.count("kill switch released") == 1
+    assert "wild" in said
+    assert "again" not in said
+    assert here("log", "verify").status == 0
+
+
+def test_a_flag_made_by_hand_is_in_the_stop_log_when_somebody_opens_the_store(
+    tmp_path: Path,
+) -> None:
+    here = Terminal(tmp_path)
+    here("run", f"{WORLD}:quick", '"x"')
+    Path(f"{here.store}.kill-switch").touch()
+    here("kill-switch", "release", "--reason", "a mistake")
+    said = here("log", "show").out
+    assert "engaged by whoever made its file" in " ".join(said.split())
+    assert "a mistake" in said

@@ -6,7 +6,7 @@ from typing import Final
 
 from pullcord.errors import PullcordError
 from pullcord.journal.clock import SystemClock
-from pullcord.journal.holding import held_runs, lower, to_hold
+from pullcord.journal.holding import held_runs, lower, to_hold, unnoted
 from pullcord.journal.ledger import Ledger
 from pullcord.journal.sqlite import SqliteStore
 from pullcord.killswitch.flags import Flags, Scope
@@ -19,6 +19,8 @@ def hold(path: str, flags: Flags) -> tuple[list[str], str]:
     try:
         with _opened(path) as store:
             ledger = Ledger(SystemClock(), flags=flags)
+            for flag in store.read(lambda view: unnoted(view, flags)):
+                store.write(lambda tx, f=flag: ledger.engaged(tx, f))
             for run_id, flag in store.read(lambda view: to_hold(view, flags)):
                 store.write(lambda tx, r=run_id, f=flag: ledger.hold(tx, r, f))
             store.poke()

@@ -156,7 +156,8 @@ class SwitchEngaged(_Act, frozen=True, kw_only=True, tag="engaged"):
     via: str = ""
     reason: str = ""
     engaged_at_ms: int = 0  # by the wall clock
-    held: tuple[str, ...] = ()  # the runs that it holds
+    flag: str = ""  # the id of that flag: it is written down once
+    held: tuple[str, ...] = ()  # the runs that it holds, or the newest of them
 
 
 class SwitchReleased(_Act, frozen=True, kw_only=True, tag="released"):

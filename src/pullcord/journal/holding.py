@@ -1,16 +1,19 @@
 """What the kill switch means for the journal: every living run in its reach is paused by it."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from hashlib import sha256
 from typing import Final
 
 from pullcord.core.commands import Pause
 from pullcord.core.states import LIVING, RunState
+from pullcord.core.stops import LISTED_MAX, SwitchEngaged, SwitchReleased, decode_entry
+from pullcord.core.stops import Scope as LogScope
 from pullcord.errors import InvalidInput, KillSwitchFailed
-from pullcord.journal.store import Head, View
+from pullcord.journal.store import Head, StopRow, View
 from pullcord.killswitch.flags import Flag, Flags, Scope
 
 _PAGE: Final = 200
+_ALL: Final = 2**62
 _TO_HOLD: Final = (RunState.QUEUED, RunState.RUNNING, RunState.WAITING, RunState.PAUSING)
 
 
@@ -42,6 +45,43 @@ def _reached(view: View, flags: Flags, states: Collection[RunState]) -> Iterator
         if len(heads) < _PAGE:
             return
         before = heads[-1].run_id
+
+
+def is_noted(view: View, flag: Flag) -> bool:
+    """Whether the stop log knows of this flag."""
+    acts = (decode_entry(row.payload).act for row in _acts(view) if row.payload is not None)
+    return any(isinstance(act, SwitchEngaged) and act.flag == flag.id for act in acts)
+
+
+def unnoted(view: View, flags: Flags) -> list[Flag]:
+    """The flags that the stop log does not know of."""
+    return [flag for flag in flags.raised() if not is_noted(view, flag)]
+
+
+def _acts(view: View) -> list[StopRow]:
+    """What the stop log says that is about no run."""
+    return view.stops(after=0, limit=_ALL, run="")
+
+
+def engaged_by(flag: Flag, held: Sequence[str]) -> SwitchEngaged:
+    return SwitchEngaged(
+        by=flag.by,
+        scope=_of(flag.scope),
+        name=flag.scope.name,
+        via=flag.via,
+        reason=flag.reason,
+        engaged_at_ms=flag.at_ms,
+        flag=flag.id,
+        held=tuple(held[:LISTED_MAX]),
+    )
+
+
+def released_by(scope: Scope, *, by: str, reason: str, via: str) -> SwitchReleased:
+    return SwitchReleased(by=by, scope=_of(scope), name=scope.name, via=via, reason=reason)
+
+
+def _of(scope: Scope) -> LogScope:
+    return "agent" if scope.kind == "agent" else "thread" if scope.kind else "all"
 
 
 def check_engaged(flags: Flags, scope: Scope) -> None:

@@ -38,7 +38,7 @@ from pullcord.core.values import check_id, check_text
 from pullcord.errors import InvalidId, InvalidInput
 from pullcord.journal.clock import Clock, SystemClock
 from pullcord.journal.hands import Answer, Hands, ThreadHands, settled
-from pullcord.journal.holding import held_runs, lower, to_hold
+from pullcord.journal.holding import held_runs, lower, to_hold, unnoted
 from pullcord.journal.inbox import Inbox, inbox_of
 from pullcord.journal.leases import is_held
 from pullcord.journal.ledger import Append, Appended, Change, Claim, Lease, Ledger, Order
@@ -191,6 +191,8 @@ class Journal:
     async def hold(self) -> list[str]:
         """Pause every living run that the kill switch reaches, and return which that were."""
         found = await self._hands.read(lambda view: to_hold(view, self.flags))
+        for flag in await self._hands.read(lambda view: unnoted(view, self.flags)):
+            await self._hands.write(lambda tx, f=flag: self._ledger.engaged(tx, f))
         for run_id, flag in found:
             await self._hands.write(lambda tx, r=run_id, f=flag: self._ledger.hold(tx, r, f))
         return [run_id for run_id, _ in found]

@@ -55,7 +55,14 @@ from pullcord.errors import (
 )
 from pullcord.journal.chain import GENESIS, Row, link
 from pullcord.journal.clock import Clock
-from pullcord.journal.holding import check_engaged, pause_by
+from pullcord.journal.holding import (
+    check_engaged,
+    engaged_by,
+    held_runs,
+    is_noted,
+    pause_by,
+    released_by,
+)
 from pullcord.journal.keys import body_of, key_reused
 from pullcord.journal.leases import NOBODY, is_held, licensed, renewed, until
 from pullcord.journal.limiting import reached
@@ -491,14 +498,23 @@ class Ledger:
             self._heads.clear()
         return gone
 
+    def engaged(self, tx: Transaction, flag: Flag) -> None:
+        """Write into the stop log that the kill switch was engaged. Once, whoever comes first."""
+        if not is_noted(tx, flag):
+            held = held_runs(tx, self._flags)
+            self.note(tx, engaged_by(flag, held))
+
     def hold(self, tx: Transaction, run_id: str, flag: Flag) -> None:
         """Pause a run for the kill switch, also if whoever drove it is gone."""
         self.command(tx, run_id, pause_by(flag))
         self.bring_to_rest(tx, run_id)
 
     def released(self, tx: Transaction, scope: Scope, *, by: str, reason: str, via: str) -> None:
-        """Record that somebody releases the kill switch."""
+        """Write into the stop log that somebody releases the kill switch."""
         check_engaged(self._flags, scope)
+        for flag in self._flags.raised():
+            self.engaged(tx, flag)  # nothing is released of which nobody knows that it was engaged
+        self.note(tx, released_by(scope, by=by, reason=reason, via=via))
 
     def bring_to_rest(self, tx: Transaction, run_id: str) -> None:
         """Do what the owner of a stopped run would have had to do, if it is gone and as far as that
