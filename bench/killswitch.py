@@ -1,0 +1,80 @@
+"""The kill switch: from the pull until every tool is dead and nothing more can start, whatever state
+the runtime is in; and what it costs a step that there is one."""
+
+import signal
+import sqlite3
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.switch.house import House, house
+
+from bench.figures import Figure, p50
+from pullcord.killswitch.flags import Flags
+
+ROUNDS = 12
+TOOLS = 20
+LOOKS = 20_000
+
+
+async def measure(folder: Path) -> list[Figure]:
+    return [*_pulling(), _looking(folder)]
+
+
+def _pulling() -> list[Figure]:
+    figures: list[Figure] = []
+    for name, prepare, kind in (
+        ("working", _nothing, "killable"),
+        ("its loop blocked", _nothing, "embedded"),
+        ("its database locked", _lock, "killable"),
+        ("stopped (SIGSTOP)", _stop, "killable"),
+        ("stopped, and not to be killed", _stop, "embedded"),
+    ):
+        blocks = name == "its loop blocked"
+        dead, late = zip(*(_pull(prepare, kind, blocks=blocks) for _ in range(ROUNDS)), strict=True)
+        over = f"{ROUNDS} pulls, {TOOLS} process tools and 10 busy runs each"
+        figures.append(Figure(f"all tools dead, runtime {name}, worst", max(dead), 2, "s", over))
+        figures.append(Figure("… starts after the acknowledgement", sum(late), 0, "starts", over))
+    return figures
+
+
+def _pull(prepare: Callable[[House], object], kind: str, *, blocks: bool) -> tuple[float, int]:
+    with tempfile.TemporaryDirectory() as folder, house(Path(folder)) as home:
+        home.opens(f"tools={TOOLS}", "beats=10", f"blocks={int(blocks)}", kind=kind)
+        home.has_begun(works=TOOLS, beat=20, blocks=int(blocks))
+        kept = prepare(home)
+        began = time.monotonic()
+        home.pulls()
+        acknowledged_ns = time.monotonic_ns()
+        home.until(lambda: not home.living())
+        dead_s = time.monotonic() - began
+        time.sleep(0.3)  # long enough for one that slipped through to show
+        late = [what for what, at_ns in home.starts() if at_ns > acknowledged_ns]
+        del kept
+        return dead_s, len(late)
+
+
+def _nothing(_home: House) -> None:
+    pass
+
+
+def _stop(home: House) -> None:
+    home.families[0].send_signal(signal.SIGSTOP)
+
+
+def _lock(home: House) -> sqlite3.Connection:
+    blocker = sqlite3.connect(home.store, isolation_level=None)
+    blocker.execute("BEGIN EXCLUSIVE")
+    return blocker
+
+
+def _looking(folder: Path) -> Figure:
+    flags = Flags(str(folder / "runs.db"))
+    samples: list[float] = []
+    for _ in range(5):
+        began = time.perf_counter()
+        for _ in range(LOOKS):
+            flags.refusal("agent", "thread")
+        samples.append((time.perf_counter() - began) / LOOKS * 1e6)
+    return Figure("a look at the switch", p50(samples), 10, "µs", f"{LOOKS:,} looks, 5 times")
