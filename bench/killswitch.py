@@ -1,5 +1,5 @@
-"""The kill switch: from the pull until every tool is dead and nothing more can start, whatever state
-the runtime is in; and what it costs a step that there is one."""
+"""The kill switch: from the pull until every tool is dead and nothing more can start, whatever
+state the runtime is in; and what it costs a step that there is one."""
 
 import signal
 import sqlite3
