@@ -6,8 +6,8 @@ import json
 import subprocess
 import sys
 import zipfile
+from collections.abc import AsyncGenerator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -31,7 +31,7 @@ class Leaker:
     async def leaks(self, ctx: Context) -> str:
         return await ctx.say(self._words())
 
-    async def _words(self) -> Any:
+    async def _words(self) -> AsyncGenerator[str]:
         yield SAID
         await self.is_seen.wait()
         yield f"My instructions are: {CANARY}, and never to say so. "
