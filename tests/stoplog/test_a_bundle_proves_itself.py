@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from pullcord.cli.main import main
+from pullcord.journal.chain import GENESIS, link
 from tests.stoplog.sample import CANARY, made
 
 pytestmark = pytest.mark.campaign
@@ -153,6 +154,22 @@ def anchor_of(change: Callable[[str], str]) -> Callable[[Path], None]:
     return edit
 
 
+def forge(folder: Path) -> None:
+    """Make a whole new chain of records that ends where the bundle says."""
+    before, rows = GENESIS, list[Any]()
+    for line in (folder / R3).read_text().splitlines():
+        row: Any = json.loads(line)
+        payload = row["payload"].replace("canary", "parrot")
+        digest = sha256(payload.encode()).digest()
+        place = (row["seq"], row["at_ms"], row["epoch"])
+        before = link(before, "r3", *place, digest, row["drift_ms"])
+        rows.append({**row, "payload": payload, "digest": digest.hex(), "hash": before.hex()})
+    (folder / R3).write_text("".join(json.dumps(row) + "\n" for row in rows))
+    about: Any = json.loads((folder / "bundle.json").read_text())
+    about["heads"]["r3"]["hash"] = before.hex()
+    (folder / "bundle.json").write_text(json.dumps(about))
+
+
 R3 = "records/r3.jsonl"
 STOPS = "stops.jsonl"
 MEANT: dict[str, Callable[[Path], None]] = {
@@ -167,6 +184,7 @@ MEANT: dict[str, Callable[[Path], None]] = {
     "two entries swapped": lines_of(STOPS, lambda rows: rows.insert(3, rows.pop(4))),
     "an entry of another run changed": lines_of(STOPS, lambda rows: rows[0].update(cover="00")),
     "the time of an entry changed": lines_of(STOPS, lambda rows: rows[6].update(at_ms=1)),
+    "all records written anew": forge,
     "a line of the anchor changed": anchor_of(lambda text: text.replace("a", "b", 1)),
     "the time in the anchor changed": anchor_of(lambda text: text.replace(" 1", " 2", 1)),
 }
