@@ -9,14 +9,21 @@ from hypothesis import given
 from pullcord.core.conditions import MaxSteps
 from pullcord.core.events import (
     TAGS,
+    Blocked,
+    Cancelled,
     CancelRequested,
     Claimed,
+    Completed,
     Created,
     Event,
+    Failed,
+    Hurried,
     LimitReached,
     Paused,
     PauseRequested,
     Record,
+    Requeued,
+    Resumed,
     Spent,
     StepFinished,
     StepInDoubt,
@@ -152,3 +159,29 @@ def test_it_says_what_was_undone_and_which_limit_was_reached() -> None:
     assert isinstance(cancel, StopAsked)
     assert (cancel.quarantine, cancel.source) == (True, "guard")
     assert lapsed == StopLapsed(verb="pause", asked_seq=5, state=RunState.CANCELLING)
+
+
+PAUSE = PauseRequested(by="ana")
+
+
+@pytest.mark.parametrize(
+    ("events", "said"),
+    [
+        ((Requeued(),), "asked in_effect"),
+        ((PAUSE, Claimed(owner="w2", epoch=2)), "asked in_effect"),  # its owner had died
+        ((PAUSE, Paused()), "asked in_effect"),
+        ((PAUSE, Hurried(by="bo"), Paused()), "asked hurried in_effect"),
+        ((PAUSE, Resumed(by="ana")), "asked lapsed"),
+        ((PAUSE, Completed()), "asked lapsed"),
+        ((PAUSE, Failed(error="boom")), "asked lapsed"),
+        ((Blocked(seen_seq=2), PAUSE), "asked in_effect"),  # nothing in flight: at once
+        ((PAUSE, Paused(), CancelRequested(by="bo"), Cancelled()), "asked in_effect " * 2),
+        ((CancelRequested(by="bo"), CancelRequested(by="bo", quarantine=True)), "asked asked"),
+        ((Completed(),), ""),
+        ((Failed(error="boom"),), ""),
+    ],
+)
+def test_whatever_stops_a_run_or_comes_before_that_is_said(
+    events: tuple[Event, ...], said: str
+) -> None:
+    assert [act.__struct_config__.tag for act in told(*events)] == said.split()

@@ -118,6 +118,8 @@ def test_every_promise_names_a_test_and_every_promise_test_is_named() -> None:
         "web",
         "terminal",
         "tui",
+        "stoplog",
+        "switch",
     )
     there = {
         str(path.relative_to(ROOT))

@@ -164,6 +164,10 @@ WORDS: list[tuple[str, ...]] = [
     ("aside", "done-1", "why?"),
     ("doctor",),
     ("kill-switch", "status"),
+    ("log", "show"),
+    ("log", "show", "wait-1"),
+    ("log", "verify"),
+    ("log", "head"),
 ]
 
 

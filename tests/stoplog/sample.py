@@ -73,7 +73,9 @@ async def fill(journal: Journal, clock: ManualClock) -> None:
     r5 = await hand.begin("r5")
     await hand.add(r5, Requeued())
     clock.jump_wall(-7200)  # somebody sets the clock: the log says what it showed
-    await journal.note(SwitchEngaged(by="ops", reason="drill", held=("r4",)))
+    await journal.note(
+        SwitchEngaged(by="ops", reason="drill", engaged_at_ms=clock.wall_ms() - 900, held=("r4",))
+    )
     await journal.note(SwitchReleased(by="ops", reason="over"))
     await journal.note(PayloadsForgotten(by="ops", runs=("r5",), reason="retention"))
 

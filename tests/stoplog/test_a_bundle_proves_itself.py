@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from pullcord.cli.main import main
+from pullcord.journal.chain import GENESIS, link
 from tests.stoplog.sample import CANARY, made
 
 pytestmark = pytest.mark.campaign
@@ -96,9 +97,7 @@ def test_the_same_run_makes_the_same_bytes(store: Path, tmp_path: Path) -> None:
     assert set(names) - set(same) <= {"SUMS", "bundle.json", "transcript.txt"}
 
 
-def test_every_byte_that_is_changed_is_found(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_every_byte_that_is_changed_is_found(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     check, tried = Check(folder), 0
     assert check(monkeypatch)
     for path in files(folder):
@@ -109,9 +108,7 @@ def test_every_byte_that_is_changed_is_found(
             tried += 1
         path.write_bytes(whole)
     assert check(monkeypatch)
-    capsys.readouterr()
-    with capsys.disabled():
-        print(f" {tried:,} single bytes changed in {len(files(folder))} files, all found", end="")
+    print(f"{tried:,} single bytes changed in {len(files(folder))} files, all found")
 
 
 def test_every_file_that_is_deleted_or_swapped_is_found(
@@ -157,6 +154,22 @@ def anchor_of(change: Callable[[str], str]) -> Callable[[Path], None]:
     return edit
 
 
+def forge(folder: Path) -> None:
+    """Make a whole new chain of records that ends where the bundle says."""
+    before, rows = GENESIS, list[Any]()
+    for line in (folder / R3).read_text().splitlines():
+        row: Any = json.loads(line)
+        payload = row["payload"].replace("canary", "parrot")
+        digest = sha256(payload.encode()).digest()
+        place = (row["seq"], row["at_ms"], row["epoch"])
+        before = link(before, "r3", *place, digest, row["drift_ms"])
+        rows.append({**row, "payload": payload, "digest": digest.hex(), "hash": before.hex()})
+    (folder / R3).write_text("".join(json.dumps(row) + "\n" for row in rows))
+    about: Any = json.loads((folder / "bundle.json").read_text())
+    about["heads"]["r3"]["hash"] = before.hex()
+    (folder / "bundle.json").write_text(json.dumps(about))
+
+
 R3 = "records/r3.jsonl"
 STOPS = "stops.jsonl"
 MEANT: dict[str, Callable[[Path], None]] = {
@@ -171,6 +184,7 @@ MEANT: dict[str, Callable[[Path], None]] = {
     "two entries swapped": lines_of(STOPS, lambda rows: rows.insert(3, rows.pop(4))),
     "an entry of another run changed": lines_of(STOPS, lambda rows: rows[0].update(cover="00")),
     "the time of an entry changed": lines_of(STOPS, lambda rows: rows[6].update(at_ms=1)),
+    "all records written anew": forge,
     "a line of the anchor changed": anchor_of(lambda text: text.replace("a", "b", 1)),
     "the time in the anchor changed": anchor_of(lambda text: text.replace(" 1", " 2", 1)),
 }

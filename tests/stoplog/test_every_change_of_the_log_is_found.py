@@ -32,8 +32,8 @@ class Sample:
         self.path = path
         self.db = apsw.Connection(str(path))
         self.anchor = anchor_of(path)
-        rows = self.db.execute(f"SELECT {', '.join(COLUMNS)} FROM stops ORDER BY n").fetchall()
-        self.rows = cast("list[tuple[Any, ...]]", rows)
+        found = self.db.execute(f"SELECT {', '.join(COLUMNS)} FROM stops ORDER BY n")
+        self.rows = cast("list[tuple[Any, ...]]", found.fetchall())
 
     def checked(self) -> Report:
         return verify(Connection(self.db), AnchorFile(self.anchor))
@@ -189,12 +189,16 @@ def test_a_record_that_is_changed_is_found(sample: Sample, edit: str) -> None:
     assert sample.says_so(edit)
 
 
+def _digest(*said: Any) -> bytes:
+    return sha256(said[0]).digest()
+
+
 def test_words_may_be_gone_if_the_log_says_that_they_were_deleted(sample: Sample) -> None:
     """Retention: the chains still hold. Of any other run it is a deletion like another."""
     for run, is_wrong in (("r5", False), ("r1", True)):
         gone = "UPDATE stops SET payload = NULL WHERE run = ?"
         assert sample.says_so(gone, (run,)) is is_wrong
-        sample.db.create_scalar_function("digest", lambda data: sha256(data).digest(), 1)
+        sample.db.create_scalar_function("digest", _digest, 1)
         gone = "UPDATE records SET digest = digest(payload), payload = NULL "
         gone += "WHERE run = (SELECT num FROM runs WHERE run_id = ?)"
         assert sample.says_so(gone, (run,)) is is_wrong

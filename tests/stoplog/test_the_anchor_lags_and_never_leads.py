@@ -102,3 +102,18 @@ async def test_an_older_copy_put_in_the_place_of_a_store_is_found(tmp_path: Path
     assert "ends with 2" in broken.why
     await stopped(path, "r3")  # and stays found when the log goes on
     assert [broken.where for broken in checked(path).broken] == ["anchor"]
+
+
+async def test_a_line_that_was_torn_spoils_no_other(tmp_path: Path) -> None:
+    path = tmp_path / "runs.db"
+    await stopped(path, "r1")
+    with anchor_of(path).open("ab") as file:
+        file.write(b"stop 4 00")  # killed in the middle of it, or the disk was full
+    await stopped(path, "r2", "r3")
+    lines = anchor_of(path).read_text().splitlines()
+    assert [line.split()[1] for line in lines] == ["2", "4", "4", "6"]
+    entry = lines[2][: len("stop 4 00")]
+    text = anchor_of(path).read_text().replace("stop 4 00\n", f"{entry}\n")
+    anchor_of(path).write_text(text)  # as it would have been torn
+    report = checked(path)
+    assert (report.lines, report.torn, report.newest, report.broken) == (4, 1, 6, [])

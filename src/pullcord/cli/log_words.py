@@ -100,8 +100,9 @@ def in_words(act: Act) -> str:
             seen += [f"{act.others} more, no further"] if act.others else []
             return f"shown to {'; '.join(seen)}" if seen else "nobody watched"
         case SwitchEngaged():
-            held = f" · holds {line(', '.join(act.held), 120)}" if act.held else ""
-            return f"kill switch engaged{_scope(act)}{_who(act.by, '', act.via, act.reason)}{held}"
+            more = f" · since {moment(act.engaged_at_ms)}" if act.engaged_at_ms else ""
+            more += f" · holds {line(', '.join(act.held), 120)}" if act.held else ""
+            return f"kill switch engaged{_scope(act)}{_who(act.by, '', act.via, act.reason)}{more}"
         case SwitchReleased():
             return f"kill switch released{_scope(act)}{_who(act.by, '', act.via, act.reason)}"
         case PayloadsForgotten():

@@ -1,8 +1,11 @@
 """What the kill switch means for the journal: every living run in its reach is paused by it."""
 
 from collections.abc import Collection, Iterator, Sequence
+from contextlib import suppress
 from hashlib import sha256
 from typing import Final
+
+import msgspec
 
 from pullcord.core.commands import Pause
 from pullcord.core.states import LIVING, RunState
@@ -49,8 +52,12 @@ def _reached(view: View, flags: Flags, states: Collection[RunState]) -> Iterator
 
 def is_noted(view: View, flag: Flag) -> bool:
     """Whether the stop log knows of this flag."""
-    acts = (decode_entry(row.payload).act for row in _acts(view) if row.payload is not None)
-    return any(isinstance(act, SwitchEngaged) and act.flag == flag.id for act in acts)
+    for row in _acts(view):
+        with suppress(msgspec.DecodeError):  # of a newer build: nothing may keep a switch from it
+            act = decode_entry(row.payload or b"").act
+            if isinstance(act, SwitchEngaged) and act.flag == flag.id:
+                return True
+    return False
 
 
 def unnoted(view: View, flags: Flags) -> list[Flag]:

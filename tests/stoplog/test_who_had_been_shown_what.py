@@ -1,0 +1,95 @@
+"""How far each viewer was when a stop was heard of: in a terminal, on a page, on its way."""
+
+import asyncio
+import sys
+from pathlib import Path
+
+from pullcord.core.commands import Cancel
+from pullcord.core.events import Cancelled, StepInterrupted, StepStarted, TextEnded
+from pullcord.core.handed import Handed, shown
+from pullcord.core.stops import LISTED_MAX, StopShown, Viewer, decode_entry
+from pullcord.journal.journal import Journal
+from pullcord.testing import ManualClock
+from tests.cli.terminal import Terminal, agent
+from tests.stoplog.sample import Hand
+
+SAID = "Half of what it wanted to say"
+
+
+async def seen(process: asyncio.subprocess.Process, text: str) -> None:
+    """Wait until this was printed."""
+    assert process.stdout
+    printed = ""
+    while text not in printed:
+        more = await process.stdout.read(1000)
+        assert more, printed
+        printed += more.decode()
+
+
+async def begun(here: Terminal, *words: str) -> asyncio.subprocess.Process:
+    return await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "pullcord", *words),
+        env=here.env,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.DEVNULL,
+    )
+
+
+async def entries(journal: Journal, run: str) -> list[StopShown]:
+    acts = [decode_entry(row.payload or b"").act for row in await journal.stops(run=run)]
+    return [act for act in acts if isinstance(act, StopShown)]
+
+
+async def test_whoever_watches_in_a_terminal_is_a_viewer(tmp_path: Path) -> None:
+    here = Terminal(tmp_path)
+    async with Journal.open(here.store) as journal:
+        hand = Hand(journal, ManualClock())
+        claim = await hand.begin("r1", StepStarted(step="a", name="a"))
+        await journal.say(claim.lease, "p1", SAID, offset=0)
+        watching = await begun(here, "watch", "r1")
+        await seen(watching, SAID)
+        await journal.command("r1", Cancel(by="bo"))
+        await seen(watching, "cancel requested by bo")
+        ended = TextEnded(part="p1", text=SAID, complete=False)
+        await hand.add(claim, StepInterrupted(step="a"), ended, Cancelled())
+        assert await watching.wait() == 0
+        [said] = await entries(journal, "r1")
+        again = await begun(here, "watch", "r1")  # whoever comes later has not watched it
+        await seen(again, "cancelled")
+        await again.wait()
+        assert await entries(journal, "r1") == [said]
+    viewer = Viewer(who="ana", via="terminal", seq=3, said={"p1": len(SAID)})
+    assert said == StopShown(asked_seq=4, viewers=(viewer,))
+
+
+async def test_so_is_whoever_runs_it(tmp_path: Path) -> None:
+    here = Terminal(tmp_path)
+    running = await begun(here, "run", agent("talks"), "--run-id", "r1")
+    await seen(running, "half a ")
+    async with Journal.open(here.store) as journal:
+        await journal.command("r1", Cancel(by="bo"))
+        assert await running.wait() == 3
+        [said] = await entries(journal, "r1")
+    [viewer] = said.viewers
+    [count] = viewer.said.values()
+    assert (viewer.who, viewer.via) == ("ana", "terminal")
+    assert count >= len("half a ")
+
+
+def test_what_is_on_its_way_is_not_called_handed() -> None:
+    handed = Handed("ana", "page, session", seq=2)
+    handed.text("p1", 10)
+    assert handed.viewer() == Viewer(who="ana", via="page, session", seq=2, sending=True)
+    handed.taken()
+    handed.text("p1", 25)
+    assert handed.viewer().said == {"p1": 10}
+    handed.record(3, ended="p1")
+    handed.taken()
+    assert handed.viewer() == Viewer(who="ana", via="page, session", seq=3)
+
+
+def test_of_very_many_viewers_those_who_were_furthest_are_named() -> None:
+    watching = [Handed(f"v{number}", "api", seq=number) for number in range(LISTED_MAX + 5)]
+    said = shown(4, watching)
+    assert (len(said.viewers), said.others) == (LISTED_MAX, 5)
+    assert [one.seq for one in said.viewers] == list(range(LISTED_MAX + 4, 4, -1))
