@@ -1,7 +1,7 @@
 /** Everything that can be asked of the server, typed: what a bar asks, and what only a page needs. */
 
 import { Asking, type Body, pathOf } from "./asking";
-import type { Agent, Grant, Inbox, Me, NewGrant, Panel, Rec, RunDetails } from "./types";
+import type { Agent, Grant, Inbox, KillSwitch, Me, NewGrant, Panel, Rec, RunDetails } from "./types";
 
 export interface RunsQuery {
   state?: string[];
@@ -50,6 +50,19 @@ export class Client extends Asking {
 
   signOut(): Promise<void> {
     return this.post("session/end");
+  }
+
+  killSwitch(): Promise<KillSwitch> {
+    return this.get("kill-switch");
+  }
+
+  /** Asked once more with the same words it is the same: what is engaged stays engaged. */
+  engage(reason: string): Promise<void> {
+    return this.post("kill-switch/engage", { reason });
+  }
+
+  release(reason: string): Promise<void> {
+    return this.post("kill-switch/release", { reason });
   }
 
   grant(body: Body): Promise<NewGrant> {

@@ -53,7 +53,7 @@ export const QuestionLine = memo(function QuestionLine({ question }: { question:
   return (
     <Line sign={sign} at={question.at} kind={kind === "timer" ? "faint" : "press"}>
       {kind === "approval" ? <Call question={question} /> : shownLine(question.text, 400)}
-      {status === "open" && kind !== "timer" && <Aside text="waits for an answer, below" />}
+      {status === "open" && kind !== "timer" && <Aside text="waits for an answer, above" />}
       {status === "withdrawn" && <Aside text={`withdrawn${question.reason ? `: ${question.reason}` : ""}`} />}
       {status === "answered" && kind !== "timer" && (
         <div class="answer">

@@ -40,8 +40,8 @@ function press(draft: Draft, event: Asked, rec: Rec, sign: string, says: string)
 }
 
 export function pauseRequested(draft: Draft, event: PauseRequested, rec: Rec): void {
-  const limits = event.limits?.length ? ` (${event.limits.join(", ")})` : "";
-  press(draft, event, rec, "‖", `paused it${limits}${event.now ? ", now" : ""}`);
+  const who = event.source === "limit" ? "Its limits " : "";
+  press(draft, event, rec, "‖", `${who}paused it${event.now ? ", now" : ""}`);
   draft.view.stop = { seq: rec.seq, at: rec.at_ms };
 }
 
@@ -122,4 +122,5 @@ export function limitsRaised(draft: Draft, event: LimitsRaised, rec: Rec): void 
 
 export function signalled(draft: Draft, event: Signalled, rec: Rec): void {
   press(draft, event, rec, "·", `said that it has happened: ${event.name}`);
+  draft.view.signals = draft.view.signals.filter((name) => name !== event.name);
 }
