@@ -5,7 +5,7 @@ import { shownLine } from "../shown";
 import { InboxScreen } from "./inbox/inbox";
 import { KEYS } from "./keys";
 import { StoppedBanner } from "./killswitch/banner";
-import { StopEverything } from "./killswitch/stop";
+import { StopDialog, StopEverything } from "./killswitch/stop";
 import { NoRuns, RunList } from "./list";
 import { usePressing } from "./pressing";
 import { hrefOf } from "./routes";
@@ -37,6 +37,7 @@ export function Shell({ isHelpOpen }: { isHelpOpen: Signal<boolean> }) {
         {store.announced.value}
       </p>
       <Help isOpen={isHelpOpen} />
+      <StopDialog />
     </div>
   );
 }

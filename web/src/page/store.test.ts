@@ -88,6 +88,7 @@ test("that something waits is said when there is more of it, not when it is sett
 const STOPPED: KillSwitch = {
   engaged: [{ scope: "all", name: "", by: "ana", reason: "leak", at_ms: 1 }],
   held: ["a"],
+  recorded: true,
   not_stopped: [],
 };
 
@@ -117,4 +118,14 @@ test("a server that does not answer changes nothing of what is known", async () 
   await page.loadSwitch();
   await expect(page.loadSwitch()).rejects.toThrow(Unanswered);
   expect(page.isStopped.value).toBe(true);
+});
+
+test("what could not be stopped stays named for as long as it is engaged", () => {
+  const page = store();
+  const left = [{ what: "thread tool", why: "it cannot be killed" }];
+  page.putSwitch({ ...STOPPED, not_stopped: left });
+  page.putSwitch(STOPPED);
+  expect(page.killSwitch.value?.not_stopped).toEqual(left);
+  page.putSwitch({ ...STOPPED, engaged: [] });
+  expect(page.killSwitch.value?.not_stopped).toEqual([]);
 });

@@ -159,12 +159,20 @@ export class Store {
   /** Throws `Unanswered`. Who may not know of it, or has a server without one, is told of none. */
   async loadSwitch(): Promise<void> {
     try {
-      const found = await this.client.killSwitch();
-      if (JSON.stringify(found) !== JSON.stringify(this.killSwitch.value)) this.killSwitch.value = found;
+      this.putSwitch(await this.client.killSwitch());
     } catch (error) {
       if (!(error instanceof Refused)) throw error;
       this.killSwitch.value = null;
     }
+  }
+
+  /** What it did not reach is told once, to whoever has engaged it: kept for as long as it is engaged. */
+  putSwitch(found: KillSwitch): void {
+    const known = this.killSwitch.value;
+    const isSame = JSON.stringify(known?.engaged) === JSON.stringify(found.engaged);
+    const left = isSame && !found.not_stopped.length ? (known?.not_stopped ?? []) : found.not_stopped;
+    const now = { ...found, not_stopped: left };
+    if (JSON.stringify(now) !== JSON.stringify(known)) this.killSwitch.value = now;
   }
 
   async loadDetails(run: string): Promise<void> {

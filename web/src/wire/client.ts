@@ -1,7 +1,7 @@
 /** Everything that can be asked of the server, typed: what a bar asks, and what only a page needs. */
 
 import { Asking, type Body, pathOf } from "./asking";
-import type { Agent, Grant, Inbox, KillSwitch, Me, NewGrant, Panel, Rec, RunDetails } from "./types";
+import type { Agent, Engaged, Grant, Inbox, KillSwitch, Me, NewGrant, Panel, Rec, RunDetails } from "./types";
 
 export interface RunsQuery {
   state?: string[];
@@ -56,13 +56,12 @@ export class Client extends Asking {
     return this.get("kill-switch");
   }
 
-  /** Asked once more with the same words it is the same: what is engaged stays engaged. */
-  engage(reason: string): Promise<void> {
+  engage(reason: string): Promise<KillSwitch> {
     return this.post("kill-switch/engage", { reason });
   }
 
-  release(reason: string): Promise<void> {
-    return this.post("kill-switch/release", { reason });
+  release({ scope, name }: Pick<Engaged, "scope" | "name">, reason: string): Promise<KillSwitch> {
+    return this.post("kill-switch/release", scope === "all" ? { reason } : { reason, [scope]: name });
   }
 
   grant(body: Body): Promise<NewGrant> {

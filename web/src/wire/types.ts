@@ -313,7 +313,9 @@ export interface KillSwitch {
   engaged: Engaged[];
   /** The runs that are held by it. */
   held: string[];
-  /** What could not be killed, and why. */
+  /** False: the store cannot be written. It holds all the same. */
+  recorded: boolean;
+  /** What could not be killed, and why. Told to whoever has engaged it. */
   not_stopped: { what: string; why: string }[];
 }
 

@@ -7,11 +7,12 @@ interface Props {
   says: string;
   /** On the button that does it. */
   does: string;
+  stops?: boolean;
   onClose: () => void;
   act: (reason: string) => Promise<void>;
 }
 
-export function Act({ title, says, does, onClose, act }: Props) {
+export function Act({ title, says, does, stops = false, onClose, act }: Props) {
   const dialog = useRef<HTMLDialogElement>(null);
   const [reason, setReason] = useState("");
   const { isBusy, problem, press } = usePressing();
@@ -41,7 +42,7 @@ export function Act({ title, says, does, onClose, act }: Props) {
           {problem}
         </p>
         <div class="buttons">
-          <button type="submit" class="strong" disabled={!why} aria-busy={isBusy}>
+          <button type="submit" class={stops ? "strong stops" : "strong"} disabled={!why} aria-busy={isBusy}>
             {does}
           </button>
           <button type="button" onClick={onClose}>

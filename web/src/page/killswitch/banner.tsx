@@ -14,17 +14,32 @@ export function StoppedBanner() {
 }
 
 function Stopped({ now }: { now: KillSwitch }) {
+  return (
+    <section class="stopped-all" aria-label="The kill switch">
+      {now.engaged.map((one) => (
+        <Line key={`${one.scope} ${one.name}`} one={one} />
+      ))}
+      <p>
+        {heldInWords(now)} Nothing starts until somebody releases it.
+        {!now.recorded && " The store cannot be written: it holds all the same, and is recorded when it can be."}
+      </p>
+      {now.not_stopped.length > 0 && <Left now={now} />}
+    </section>
+  );
+}
+
+function Line({ one }: { one: Engaged }) {
   const store = useStore();
   const [isReleasing, release] = useState(false);
   return (
-    <section class="stopped-all" aria-label="The kill switch">
-      <div class="words" role="status">
-        {now.engaged.map((one) => (
-          <Line key={`${one.scope} ${one.name}`} one={one} />
-        ))}
-        <p>{heldInWords(now)} Nothing starts until somebody releases it.</p>
-        {now.not_stopped.length > 0 && <Left now={now} />}
-      </div>
+    <div class="engaged">
+      <p role="status">
+        <span class="sign" aria-hidden="true">
+          ■
+        </span>{" "}
+        <strong>{whatIsStopped(one)}</strong> by {shownLine(one.by, 60)}, {moment(one.at_ms)}
+        {one.reason && <q class="reason">{shownLine(one.reason)}</q>}
+      </p>
       {store.mayStopAll.value && (
         <button type="button" onClick={() => release(true)} aria-haspopup="dialog">
           Release
@@ -36,25 +51,10 @@ function Stopped({ now }: { now: KillSwitch }) {
           says={RELEASE}
           does="Release, resume nothing"
           onClose={() => release(false)}
-          act={async (reason) => {
-            await store.client.release(reason);
-            await store.loadSwitch();
-          }}
+          act={async (reason) => store.putSwitch(await store.client.release(one, reason))}
         />
       )}
-    </section>
-  );
-}
-
-function Line({ one }: { one: Engaged }) {
-  return (
-    <p>
-      <span class="sign" aria-hidden="true">
-        ■
-      </span>{" "}
-      <strong>{whatIsStopped(one)}</strong> by {shownLine(one.by, 60)}, {moment(one.at_ms)}
-      {one.reason && <q class="reason">{shownLine(one.reason)}</q>}
-    </p>
+    </div>
   );
 }
 

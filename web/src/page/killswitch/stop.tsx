@@ -1,4 +1,5 @@
 /** Stop everything: for admins, at the top of the page and far from the buttons of a run. */
+import { signal } from "@preact/signals";
 import { useEffect, useState } from "preact/hooks";
 import type { RunState } from "../../wire/types";
 import { useStore } from "../store";
@@ -8,25 +9,25 @@ import { consequence } from "./words";
 const LIVING: RunState[] = ["queued", "running", "pausing", "paused", "waiting", "stopping", "cancelling"];
 const COUNTED = 100; // as many as one answer has
 
+const isOpen = signal(false);
+
 export function StopEverything() {
   const { mayStopAll, isStopped } = useStore();
-  const [isOpen, open] = useState(false);
-  if (!mayStopAll.value) return null;
-  if (isStopped.value) return isOpen ? <Closed close={() => open(false)} /> : null;
+  if (!mayStopAll.value || isStopped.value) return null;
   return (
-    <>
-      <button type="button" class="quiet stop-all" onClick={() => open(true)} aria-haspopup="dialog">
-        <span aria-hidden="true">■</span> Stop everything
-      </button>
-      {isOpen && <Ask onClose={() => open(false)} />}
-    </>
+    <button type="button" class="quiet stop-all" onClick={() => (isOpen.value = true)} aria-haspopup="dialog">
+      <span aria-hidden="true">■</span> Stop everything
+    </button>
   );
 }
 
-/** Somebody else was first. */
-function Closed({ close }: { close: () => void }) {
-  useEffect(close, []);
-  return null;
+/** Stands by itself: where the button is may be out of sight by then, on a screen that was turned. */
+export function StopDialog() {
+  const { isStopped } = useStore();
+  useEffect(() => {
+    if (isStopped.value) isOpen.value = false; // somebody else was first
+  }, [isStopped.value]);
+  return isOpen.value && !isStopped.value ? <Ask onClose={() => (isOpen.value = false)} /> : null;
 }
 
 function Ask({ onClose }: { onClose: () => void }) {
@@ -44,10 +45,10 @@ function Ask({ onClose }: { onClose: () => void }) {
       title="Stop everything"
       says={consequence(living)}
       does="Stop everything"
+      stops
       onClose={onClose}
       act={async (reason) => {
-        await store.client.engage(reason);
-        await store.loadSwitch();
+        store.putSwitch(await store.client.engage(reason));
       }}
     />
   );

@@ -20,7 +20,7 @@ test("what is stopped is named, and text of others in it cannot act", () => {
 });
 
 test("how many runs are held is said, also if none is", () => {
-  const held = (...runs: string[]): KillSwitch => ({ engaged: [all], held: runs, not_stopped: [] });
+  const held = (...runs: string[]): KillSwitch => ({ engaged: [all], held: runs, recorded: true, not_stopped: [] });
   expect([held(), held("a"), held("a", "b")].map(heldInWords)).toEqual([
     "No run is held.",
     "1 run is held.",

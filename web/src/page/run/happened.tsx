@@ -148,8 +148,8 @@ function Aside({ text }: { text: string }) {
   return text ? <span class="aside">{shownLine(text)}</span> : null;
 }
 
+const SELF_EVIDENT = new Set(["", "person", "guard", "kill_switch"]);
+
 function who(by: string, source: string): string {
-  return source === "person" || source === "guard" || !source
-    ? shownLine(by, 60)
-    : `${shownLine(by, 60)} (${source})`;
+  return SELF_EVIDENT.has(source) ? shownLine(by, 60) : `${shownLine(by, 60)} (${source})`;
 }

@@ -40,8 +40,12 @@ function press(draft: Draft, event: Asked, rec: Rec, sign: string, says: string)
 }
 
 export function pauseRequested(draft: Draft, event: PauseRequested, rec: Rec): void {
-  const who = event.source === "limit" ? "Its limits " : "";
-  press(draft, event, rec, "‖", `${who}paused it${event.now ? ", now" : ""}`);
+  const says: Partial<Record<Source, string>> = {
+    limit: "Its limits paused it",
+    kill_switch: "pulled the kill switch: it is held",
+  };
+  const plain = `paused it${event.now ? ", now" : ""}`;
+  press(draft, event, rec, "‖", says[event.source ?? "person"] ?? plain);
   draft.view.stop = { seq: rec.seq, at: rec.at_ms };
 }
 

@@ -264,3 +264,14 @@ test("what its limits wait for is known until somebody has said it", () => {
   const told = record({ type: "signalled", by: "ana", name: "the deploy" } as JournalEvent);
   expect(reduce(view, told).signals).toEqual(["the all-clear"]);
 });
+
+test.each([
+  [{ by: "ana" }, "paused it"],
+  [{ by: "ana", now: true }, "paused it, now"],
+  [{ by: "limits", source: "limit" as const, limits: ["MaxSteps(2)"] }, "Its limits paused it"],
+  [{ by: "ana", source: "kill_switch" as const, now: true }, "pulled the kill switch: it is held"],
+])("a pause says whose it is (%o)", (asked, says) => {
+  seq = 0;
+  const view = reduceAll(empty("r"), [record({ type: "pause_requested", ...asked })]);
+  expect(view.notes.get(1)?.says).toBe(says);
+});
