@@ -116,7 +116,8 @@ const THEN = {
 } as const;
 
 export function limitReached(draft: Draft, event: LimitReached, rec: Rec): void {
-  press(draft, event, rec, "⊘", `A limit is reached (${event.leaves.join(", ")}): ${THEN[event.then]}`);
+  const which = event.reason ? "" : ` (${event.leaves.join(", ")})`;
+  press(draft, event, rec, "⊘", `A limit is reached${which}: ${THEN[event.then]}`);
 }
 
 export function limitsRaised(draft: Draft, event: LimitsRaised, rec: Rec): void {
