@@ -4,7 +4,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from playwright.async_api import Browser, expect
+from playwright.async_api import Browser, Route, expect
 
 from pullcord import RunState as S
 from pullcord.core.events import CancelRequested, PauseRequested, Redirected
@@ -100,6 +100,28 @@ async def test_a_server_that_is_killed_is_found_again_and_its_run_goes_on(
             await shows(ana.page, "Running")
             await press(ana.page, "Cancel")
             await shows(ana.page, "Cancelled by you")
+
+
+async def test_what_happens_while_a_page_goes_from_one_screen_to_another_is_not_missed(
+    browser: Browser, tmp_path: Path, staff: Staff
+) -> None:
+    made = house(tmp_path, report=staff.report, asker=staff.asker)
+    async with made as here, person(browser, here.base) as ana, person(browser, here.base) as bo:
+        await ana.looks_at(here, await here.start("report"))
+        await shows(ana.page, "Score churn risk")
+        await bo.gets_in(here)
+        others_know = asyncio.Event()
+
+        async def connects_late(route: Route) -> None:
+            await others_know.wait()
+            await route.continue_()
+
+        await ana.page.route("**/events*", connects_late)
+        await ana.page.goto(f"{here.base}#/inbox")
+        await here.start("asker")
+        await expect(bo.page.get_by_text("Waiting · Which region?")).to_be_visible()
+        others_know.set()
+        await expect(ana.page.get_by_role("article", name="A question")).to_be_visible()
 
 
 async def test_a_run_is_stopped_from_a_second_tab(

@@ -19,9 +19,6 @@ export function keepTrue(store: Store): void {
   setInterval(() => {
     if (document.visibilityState === "visible") store.now.value = performance.now();
   }, TICK_MS);
-  document.addEventListener("visibilitychange", () => {
-    if (document.visibilityState === "visible") quietly(store.loadRows());
-  });
 }
 
 function keepStream(store: Store): void {
@@ -68,10 +65,9 @@ async function watch(
         },
         row: (data) => panels.push(data),
       },
-      onConnected: (isConnected) => {
-        store.isConnected.value = isConnected;
-        if (isConnected) quietly(Promise.all([store.loadRows(), store.loadInbox()]));
-      },
+      // What became of other runs between two connections is told by none: it is asked for.
+      onOpen: () => quietly(Promise.all([store.loadRows(), store.loadInbox()])),
+      onConnected: (isConnected) => (store.isConnected.value = isConnected),
     });
   } catch (error) {
     if (error instanceof Refused && error.status === 401) store.me.value = null;

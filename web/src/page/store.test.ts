@@ -129,3 +129,14 @@ test("what could not be stopped stays named for as long as it is engaged", () =>
   page.putSwitch({ ...STOPPED, engaged: [] });
   expect(page.killSwitch.value?.not_stopped).toEqual([]);
 });
+
+test("an answer about the inbox that comes late does not undo a later one", async () => {
+  const card = { run: "a" } as Inbox["cards"][number];
+  const answers: ((inbox: Inbox) => void)[] = [];
+  const page = store({ inbox: () => new Promise((answer) => answers.push(answer)) });
+  const both = [page.loadInbox(), page.loadInbox()];
+  answers[1]?.({ cards: [card], questions: [], attention: [] });
+  answers[0]?.({ cards: [], questions: [], attention: [] });
+  await Promise.all(both);
+  expect(page.inbox.value.cards).toEqual([card]);
+});

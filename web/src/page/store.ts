@@ -148,8 +148,14 @@ export class Store {
     await this.loadRows(oldest?.panel.run);
   }
 
+  #inboxAsked = 0;
+  #inboxShown = 0;
+
   async loadInbox(): Promise<void> {
+    const asked = ++this.#inboxAsked;
     const found = await this.client.inbox();
+    if (asked < this.#inboxShown) return; // what was asked later is here already
+    this.#inboxShown = asked;
     const before = this.wants.value;
     this.inbox.value = { ...found, at: performance.now() };
     if (this.wants.value > before)
