@@ -151,6 +151,7 @@ async def test_nothing_that_a_model_thinks_runs_in_the_page(
                 run = await here.start("talker", "go")
                 await ana.page.goto(f"{here.base}#/runs/{run.id}")
                 await expect(bar(ana.page)).to_have_attribute("data-state", "completed")
+                await expect(ana.page.locator("details.thought")).to_have_count(1)
                 await is_only_text(ana.page)
                 await shows_marks(ana.page, texts)
                 await is_only_text(ana.page)
