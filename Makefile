@@ -67,12 +67,14 @@ setup: $(STAMPS)/dev $(STAMPS)/system $(STAMPS)/mcp $(STAMPS)/chromium $(STAMPS)
 demo: $(STAMPS)/demo ## See it: the page, with agents to pause, redirect, resume and cancel (Ctrl-C ends it)
 	@$(PY) -m pullcord demo
 
-check: setup ## Lint, formatting and strict types over src, tests, examples, bench
+check: setup ## Lint, formatting and strict types over src, tests, examples, bench and web
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/basedpyright --level error
+	npm --prefix web run --silent check
 
 test: check ## check + the tests, with a seeded sample of every campaign
+	npm --prefix web test --silent
 	$(PYTEST) -n 2 --dist loadgroup
 
 soak: setup ## The campaigns in full: every crash point, a million schedules, every byte of the WAL

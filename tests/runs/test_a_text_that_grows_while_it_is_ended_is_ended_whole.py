@@ -2,6 +2,8 @@
 
 from typing import Any, cast
 
+import pytest
+
 from pullcord.core.events import Created, Event, TextEnded
 from pullcord.core.run import Run
 from pullcord.journal.journal import Journal
@@ -9,6 +11,7 @@ from pullcord.journal.ledger import Append, Claim
 from pullcord.journal.memory import MemoryStore
 from pullcord.journal.store import LiveText
 from pullcord.runtime.left_behind import Owner, end_texts
+from pullcord.runtime.ownership import Wanted
 
 
 class Late(Journal):
@@ -31,16 +34,20 @@ class Site:
 
 
 class Desk:
-    def __init__(self, journal: Journal, claim: Claim) -> None:
+    def __init__(self, journal: Journal, claim: Claim, *, most: int = 100) -> None:
         self.site, self.run, self._claim = Site(journal), claim.run, claim
+        self._most = most  # events that are recorded together
 
-    async def record(self, wanted: Event) -> list[Event]:
+    async def record(self, wanted: Wanted) -> list[Event]:
         run: Run = await self.site.journal.load(self.run.id)
+        events = list(wanted(run)) if callable(wanted) else [wanted]
+        if len(events) > self._most:
+            return []
         epoch = self._claim.lease.epoch
         await self.site.journal.append(
-            Append(run_id=run.id, events=[wanted], expected_seq=run.seq, epoch=epoch)
+            Append(run_id=run.id, events=events, expected_seq=run.seq, epoch=epoch)
         )
-        return [wanted]
+        return events
 
 
 async def test_it_is_ended_with_all_that_was_shown() -> None:
@@ -57,4 +64,24 @@ async def test_it_is_ended_with_all_that_was_shown() -> None:
 
     last = (await journal.read("r1"))[-1].event
     assert last == TextEnded(part="p", text="Hello and bye", complete=False)
+    await journal.aclose()
+
+
+@pytest.mark.parametrize("most", [100, 1], ids=["together", "each by itself"])
+async def test_all_that_were_cut_are_ended_whether_or_not_they_may_be_together(most: int) -> None:
+    journal = Journal(MemoryStore())
+    born = Created(agent="a", thread="t")
+    await journal.append(Append(run_id="r1", events=[born], expected_seq=0))
+    claim = await journal.acquire("r1", owner="o", ttl_s=60)
+    assert claim
+    for part in ("p", "q"):
+        await journal.say(claim.lease, part, f"{part} says", offset=0)
+        await journal.say(claim.lease, part, " more", offset=6)
+
+    await end_texts(cast("Owner", Desk(journal, claim, most=most)))
+
+    *_, first, second = [record.event for record in await journal.read("r1")]
+    assert first == TextEnded(part="p", text="p says more", complete=False)
+    assert second == TextEnded(part="q", text="q says more", complete=False)
+    assert await journal.live_text("r1") == []
     await journal.aclose()

@@ -16,11 +16,11 @@ from typing import Any, Final
 import pytest
 
 from pullcord import Context, RunHandle, RunState
-from pullcord.core.events import TextEnded, encode_event
+from pullcord.core.events import StepFinished, TextEnded, encode_event
 from pullcord.core.withhold import as_viewed
 from pullcord.errors import StorageFailed
 from pullcord.server.bounds import Bounds
-from tests.runs.stage import happened
+from tests.runs.stage import happened, seen
 from tests.server.house import BOUND_S, House, house
 from tests.server.http import Message, Reader, flat, message_of, request_bytes
 from tests.storage.campaign import FULL, fresh_seed
@@ -249,11 +249,17 @@ async def test_text_that_is_held_while_a_run_pauses_is_shown_when_it_goes_on(
     assert first.text == "one two three "
 
 
-async def test_who_connects_again_by_itself_is_not_told_twice(there: House, teller: Teller) -> None:
+@pytest.mark.parametrize("after", ["0", "now"])
+async def test_who_connects_again_by_itself_is_not_told_twice(
+    there: House, teller: Teller, after: str
+) -> None:
     """A browser's own EventSource sends the address as it was, and where it is in a header."""
     run = await there.start("tells")
-    target = f"/runs/{run.id}/events?after=0"
+    teller.say("before", "\n")
+    await seen(run, StepFinished)  # what is recorded of that part is recorded
+    target = f"/runs/{run.id}/events?after={after}"
     async with there.reading(target) as reader:
+        await reader.until("panel")
         teller.say("a ")
         await reader.until("text", text="a ")
         last_id = reader.last_id
@@ -551,8 +557,8 @@ async def confesses(ctx: Context, given: Any) -> Any:
     async for _ in ctx.plan([f"plan {SAID}", "then"]):
         await ctx.step("look", counted_with_words)
         await ctx.say(f"I say {SAID}")
-        # What is asked about is named after its first words.
-        await ctx.ask(f"May I say to you what I am not to say: {SAID}?", details={"what": SAID})
+        # What is asked about is named after its first words: they are not to be had by its id.
+        await ctx.ask(f"{SAID}: may I say so?", details={"what": SAID})
 
 
 def hears_nothing(*_: object) -> None: ...

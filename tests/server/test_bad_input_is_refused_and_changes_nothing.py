@@ -307,7 +307,8 @@ async def test_a_place_in_a_stream_that_is_none_is_refused(there: House) -> None
     of_another = (await long.look()).seq
     for place in (
         "-1", "1e3", "1.2.3", "1.", "x", " ", "0x1", "9" * 15, "9" * 400, "now.1", "1,2", "١",
-        str(of_another), f"{of_another}.5", "NaN", "null", "undefined", "1;2", "1%00",
+        str(of_another), f"{of_another}.5", "1.7", "0.99", "NaN", "null",
+        "undefined", "1;2", "1%00",
     ):  # fmt: skip
         named = place.encode().decode("latin-1")
         sent = head(there, f"/runs/{run.id}/events", f"Last-Event-ID: {named}", method="GET")

@@ -331,6 +331,17 @@ async def test_a_stream_that_is_silent_ends_too_when_its_right_is_taken_back(
             assert (await reader.until("bye"))[-1].data == {"why": "revoked"}
 
 
+async def test_a_stream_ends_at_once_when_its_session_is_ended(tmp_path: Path) -> None:
+    bounds = Bounds(beat_s=10 * BOUND_S)
+    async with asyncio.timeout(BOUND_S), house(tmp_path, bounds=bounds, asks=asks) as there:
+        run, _ = await waiting(there, "asks")
+        cookie = await there.session(there.keeper.launch())
+        async with there.reading(f"/events?run={run.id}", cookie) as reader:
+            await reader.until("panel")
+            assert (await there.post("/session/end", who=cookie)).status == 204
+            assert (await reader.until("bye"))[-1].data == {"why": "revoked"}
+
+
 async def test_what_has_expired_is_nothing(tmp_path: Path) -> None:
     bounds = Bounds(beat_s=0.1)
     async with asyncio.timeout(BOUND_S), house(tmp_path, bounds=bounds, asks=asks) as there:

@@ -77,6 +77,28 @@ async def test_a_run_in_every_state_has_nothing_that_keeps_somebody_out(
 
 
 @pytest.mark.campaign
+async def test_that_everything_is_stopped_keeps_nobody_out(
+    browser: Browser, tmp_path: Path
+) -> None:
+    async with stage(tmp_path) as at, person(browser, at.here.base) as ana:
+        await ana.context.add_init_script(_AXE)
+        run = await at.bring("running")
+        await ana.looks_at(at.here, run)
+        await ana.page.get_by_role("button", name="Stop everything").click()
+        dialog = ana.page.get_by_role("dialog", name="Stop everything")
+        await expect(dialog).to_contain_text("The one run")
+        found = await look_over(ana.page, "stop-everything")
+        await dialog.get_by_label("Why").fill("the mailer writes to strangers")
+        await dialog.get_by_role("button", name="Stop everything").click()
+        await expect(bar(ana.page)).to_have_attribute("data-state", "paused")
+        found += await look_over(ana.page, "stopped-all")
+        await ana.page.get_by_role("button", name="Release").click()
+        await expect(ana.page.get_by_role("dialog", name="Release")).to_be_visible()
+        found += await look_over(ana.page, "release")
+        assert found == []
+
+
+@pytest.mark.campaign
 async def test_every_other_screen_has_nothing_that_keeps_somebody_out(
     browser: Browser, tmp_path: Path
 ) -> None:

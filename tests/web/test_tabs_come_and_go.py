@@ -4,12 +4,13 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from playwright.async_api import Browser, expect
+from playwright.async_api import Browser, Route, expect
 
 from pullcord import RunState as S
 from pullcord.core.events import CancelRequested, PauseRequested, Redirected
 from tests.web.browser import button, press, shows
 from tests.web.house import house
+from tests.web.lasting import serving
 from tests.web.people import person
 from tests.web.staff import Staff
 
@@ -77,6 +78,50 @@ async def test_the_page_comes_back_by_itself_after_the_server_was_away(
         run = await here.runtime.get(run.id)
         assert (await run.look()).state is S.CANCELLED
         assert staff.did.count("told #churn") == 1
+
+
+async def test_a_server_that_is_killed_is_found_again_and_its_run_goes_on(
+    browser: Browser, tmp_path: Path
+) -> None:
+    store = tmp_path / "runs.db"
+    async with asyncio.timeout(60), serving(store) as first, person(browser, first.base) as ana:
+        await ana.page.goto(first.url)
+        await ana.page.get_by_role("link", name="Start a run").click()
+        await ana.page.get_by_role("button", name="Start", exact=True).click()
+        await expect(ana.page.get_by_text(f"This is process {first.pid}.")).to_be_visible()
+        await first.kill()
+        await expect(ana.page.get_by_text("The connection is gone.")).to_be_visible()
+        async with serving(store, first.port) as second:
+            await expect(ana.page.get_by_text(f"This is process {second.pid}.")).to_be_visible()
+            await expect(ana.page.get_by_text("The connection is gone.")).to_have_count(0)
+            await expect(ana.page.get_by_text(f"This is process {first.pid}.")).to_be_visible()
+            await expect(ana.page.get_by_text("Its process was gone.")).to_be_visible()
+            await expect(ana.page.locator("details.step")).to_have_count(1)
+            await shows(ana.page, "Running")
+            await press(ana.page, "Cancel")
+            await shows(ana.page, "Cancelled by you")
+
+
+async def test_what_happens_while_a_page_goes_from_one_screen_to_another_is_not_missed(
+    browser: Browser, tmp_path: Path, staff: Staff
+) -> None:
+    made = house(tmp_path, report=staff.report, asker=staff.asker)
+    async with made as here, person(browser, here.base) as ana, person(browser, here.base) as bo:
+        await ana.looks_at(here, await here.start("report"))
+        await shows(ana.page, "Score churn risk")
+        await bo.gets_in(here)
+        others_know = asyncio.Event()
+
+        async def connects_late(route: Route) -> None:
+            await others_know.wait()
+            await route.continue_()
+
+        await ana.page.route("**/events*", connects_late)
+        await ana.page.goto(f"{here.base}#/inbox")
+        await here.start("asker")
+        await expect(bo.page.get_by_text("Waiting · Which region?")).to_be_visible()
+        others_know.set()
+        await expect(ana.page.get_by_role("article", name="A question")).to_be_visible()
 
 
 async def test_a_run_is_stopped_from_a_second_tab(

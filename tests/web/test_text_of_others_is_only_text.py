@@ -8,12 +8,14 @@ import pytest
 from playwright.async_api import Browser, Page, expect
 
 from pullcord import RunState as S
+from tests.agents.provider.reply import Reply, Text, Thinking
 from tests.storage.campaign import FULL
 from tests.web.browser import bar
 from tests.web.house import House, house
 from tests.web.mouth import babble, batches, mouth, stop_with, stumble, until_it_asks
 from tests.web.payloads import CLASSES, PAYLOADS, mark
 from tests.web.people import Person, person
+from tests.web.talking import talker
 
 pytestmark = [pytest.mark.campaign, pytest.mark.timeout(900 if FULL else 120)]
 
@@ -134,6 +136,25 @@ async def test_nothing_runs_that_comes_in_pieces_cut_anywhere(
             await ana.page.goto(f"{here.base}#/runs/{run.id}")
             await expect(bar(ana.page)).to_have_attribute("data-state", "waiting")
             await is_only_text(ana.page)
+
+
+async def test_nothing_that_a_model_thinks_runs_in_the_page(
+    browser: Browser, tmp_path: Path
+) -> None:
+    async with talker() as (provider, agent):
+        made = house(tmp_path, bound_s=880 if FULL else 100, talker=agent)
+        async with made as here, person(browser, here.base) as ana:
+            await gets_in_with_canary(ana, here)
+            for texts in batches(SHORT, TOGETHER):
+                thoughts = [Thinking(text="\n".join(texts)), Text(text="So it is.")]
+                provider.script = [Reply(parts=thoughts, chunk_chars=7)]
+                run = await here.start("talker", "go")
+                await ana.page.goto(f"{here.base}#/runs/{run.id}")
+                await expect(bar(ana.page)).to_have_attribute("data-state", "completed")
+                await expect(ana.page.locator("details.thought")).to_have_count(1)
+                await is_only_text(ana.page)
+                await shows_marks(ana.page, texts)
+                await is_only_text(ana.page)
 
 
 async def test_no_error_and_no_input_runs_in_the_page(browser: Browser, tmp_path: Path) -> None:

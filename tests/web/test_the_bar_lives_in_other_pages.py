@@ -128,3 +128,22 @@ async def test_a_stranger_sees_nothing_of_the_run_in_the_bar(
         await shows(eve.page, "This run cannot be shown")
         await expect(bar(eve.page)).not_to_contain_text("Score churn risk")
         await expect(bar(eve.page).get_by_role("button", name="Cancel")).to_have_count(0)
+
+
+async def test_a_bar_without_a_run_says_what_it_needs(
+    browser: Browser, tmp_path: Path, staff: Staff
+) -> None:
+    async with (
+        stage(tmp_path / "runs.db", asker=staff.asker) as runtime,
+        shop(runtime) as base,
+        person(browser, base) as ana,
+    ):
+        run = await runtime.start("asker")
+        await ana.context.add_cookies([{"name": "shop-user", "value": "ana", "url": base}])
+        await ana.page.goto(f"{base}orders/{run.id}")
+        await shows(ana.page, "Waiting")
+        await ana.page.evaluate("document.querySelector('pullcord-bar').run = ''")
+        await shows(ana.page, "This run cannot be shown")
+        await expect(bar(ana.page)).to_contain_text("give it the id of a run")
+        await ana.page.evaluate(f"document.querySelector('pullcord-bar').run = '{run.id}'")
+        await shows(ana.page, "Waiting")

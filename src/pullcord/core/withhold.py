@@ -4,6 +4,8 @@ Never shown, of any run: what a guard has found, and what a model was asked. Tha
 prompt in it; the rest of it is in the run's other records.
 """
 
+from hashlib import sha256
+
 import msgspec
 
 from pullcord.core.events import (
@@ -22,6 +24,7 @@ from pullcord.core.events import (
     PlanItem,
     Planned,
     QuestionAsked,
+    QuestionWithdrawn,
     Redirected,
     Remembered,
     StepFailed,
@@ -78,9 +81,20 @@ def withheld(event: Event) -> Event:
             return msgspec.structs.replace(event, why="")
         case AttentionRaised():
             return msgspec.structs.replace(event, text="")
-        case Answered() | Remembered():
+        case Remembered():
             return msgspec.structs.replace(event, value=NULL)
-        case QuestionAsked():
-            return msgspec.structs.replace(event, text="", details=NULL)
+        case Answered(question=question):
+            return msgspec.structs.replace(event, question=_unnamed(question), value=NULL)
+        case QuestionAsked(question=question):
+            return msgspec.structs.replace(
+                event, question=_unnamed(question), text="", details=NULL
+            )
+        case QuestionWithdrawn(question=question):
+            return msgspec.structs.replace(event, question=_unnamed(question))
         case _:
             return event
+
+
+def _unnamed(question: str) -> str:
+    """A question's id begins with the words of what is asked: this only tells it from others."""
+    return sha256(question.encode()).hexdigest()[:16]

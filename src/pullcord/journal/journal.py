@@ -348,6 +348,10 @@ class Journal:
         record as cut."""
         return await self._hands.read(lambda view: view.live(run_id, after_pos=0))
 
+    async def said_in(self, run_id: str, part: str) -> str:
+        """Return what was said in one part that has not ended."""
+        return await self._hands.read(lambda view: view.live_said(run_id, part))
+
     async def blob(self, digest: str) -> bytes | None:
         """Return what was stored under this SHA-256 (in hex), or None."""
         if not re.fullmatch("[0-9a-f]{64}", digest):
@@ -357,6 +361,10 @@ class Journal:
     async def stream(self, run_id: str, after: Cursor, *, limit: int) -> Sequence[Item]:
         """Return what is there of the run after a place, and not more than `limit` records."""
         return await self._hands.read(lambda view: stream(view, run_id, after, limit=limit))
+
+    async def text_end(self) -> int:
+        """Return the position of the last live text of any run: no cursor has got further."""
+        return await self._hands.read(lambda view: view.position()[1])
 
     async def seen(self, *run_ids: str) -> list[Seen]:
         """Return these runs as they are, with what is true of each beside its records."""

@@ -7,7 +7,7 @@ import msgspec
 from pullcord.core.events import TextEnded
 from pullcord.core.states import TABLE
 from pullcord.errors import ImpossibleEvent
-from pullcord.journal.store import Head, Transaction, joined
+from pullcord.journal.store import Head, Transaction
 
 
 class Live(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,7 +43,7 @@ def add_live(
 def replace_live(tx: Transaction, head: Head, event: TextEnded) -> None:
     """The record takes over from the live rows. It must hold all that was shown; and where no
     text is accepted any more, nothing else."""
-    shown = joined(tx.live(head.run_id, after_pos=0)).get(event.part, "")
+    shown = tx.live_said(head.run_id, event.part)
     if TABLE[head.state].text == "refused" and (event.text != shown or event.complete):
         why = (
             f"no text is accepted any more: part {event.part} was cut after {len(shown)} characters"

@@ -193,8 +193,11 @@ class _Tables:
     def live(self, run_id: str, *, after_pos: int) -> list[LiveText]:
         return [text for text in self._live.get(run_id, ()) if text.pos > after_pos]
 
+    def live_said(self, run_id: str, part: str) -> str:
+        return "".join(text.text for text in self._live.get(run_id, ()) if text.part == part)
+
     def live_end(self, run_id: str, part: str) -> int:
-        return sum(len(text.text) for text in self._live.get(run_id, ()) if text.part == part)
+        return len(self.live_said(run_id, part))
 
     def stops(self, *, after: int, limit: int, run: str | None = None) -> list[StopRow]:
         later = (row for row in self._stops.values() if row.n > after and run in (None, row.run))

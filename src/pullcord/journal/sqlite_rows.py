@@ -197,6 +197,16 @@ class Connection:
         except (ValueError, AttributeError) as error:
             raise damaged(Path(self.db.filename), f"text of {run_id}: {error}") from error
 
+    def live_said(self, run_id: str, part: str) -> str:
+        rows = self._all(
+            f"SELECT text FROM live WHERE run = ({_NUM}) AND part = ? ORDER BY offset",
+            (run_id, part),
+        )
+        try:
+            return b"".join(text for (text,) in rows).decode()
+        except (ValueError, TypeError) as error:
+            raise damaged(Path(self.db.filename), f"text of {run_id}: {error}") from error
+
     def live_end(self, run_id: str, part: str) -> int:
         row = self._one(
             f"SELECT offset, text FROM live WHERE run = ({_NUM}) AND part = ? "

@@ -41,9 +41,13 @@ async def end_texts(owner: Owner) -> None:
     for left in reversed(range(_LOOKS)):
         live = await owner.site.journal.live_text(owner.run.id)
         try:
-            for part, text in joined(live).items():
-                step = owner.run.step_of_output(part)
-                await owner.record(TextEnded(part=part, text=text, complete=False, step=step))
+            cut = [
+                TextEnded(part=part, text=text, complete=False, step=owner.run.step_of_output(part))
+                for part, text in joined(live).items()
+            ]
+            if len(cut) < 2 or not await owner.record(together(*cut)):  # else each as it may be
+                for ended in cut:
+                    await owner.record(ended)
         except ImpossibleEvent:
             if not left:
                 raise

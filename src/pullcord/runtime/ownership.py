@@ -17,7 +17,6 @@ from pullcord.core.states import TABLE
 from pullcord.errors import Conflict
 from pullcord.journal.journal import Journal
 from pullcord.journal.ledger import Append, Appended, Change, Claim, Lease
-from pullcord.journal.store import joined
 
 Wanted: TypeAlias = Event | Callable[[Run], Sequence[Event]]
 """What an owner wants to record: an event, or what makes the events from the run as it is."""
@@ -129,8 +128,7 @@ class Ownership:
         """The end of a text, after text is no longer accepted, is a cut where it was shown to."""
         if not isinstance(event, TextEnded) or TABLE[self.run.state].text != "refused":
             return event
-        live = await self._journal.live_text(self.run.id)
-        shown = joined(live).get(event.part, "")
+        shown = await self._journal.said_in(self.run.id, event.part)
         return TextEnded(part=event.part, text=shown, complete=False, step=event.step)
 
     async def catch_up(self) -> int:

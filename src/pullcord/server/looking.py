@@ -15,6 +15,7 @@ from pullcord.core.states import RunState
 from pullcord.core.values import check_id
 from pullcord.core.values import load as value_of
 from pullcord.core.withhold import as_viewed
+from pullcord.journal.reading import START
 from pullcord.server.controls import signed
 from pullcord.server.desk import Desk
 from pullcord.server.hub import Rows, record_json
@@ -191,11 +192,14 @@ async def _stream(
 ) -> Stream:
     changed = rows.changed if rows else asyncio.Event()
     still = desk.still
-    place = cursor_of("0", seq=0, run_id="")
+    place = START
     channel = handed = None
     if run_id is not None:
         [seen] = await desk.runs.journal.seen(run_id)
-        place = cursor_of(place_of(request), seq=seen.run.seq, run_id=run_id)
+        said, text_end = place_of(request), 0
+        if "." in said:
+            text_end = await desk.runs.journal.text_end()
+        place = cursor_of(said, seq=seen.run.seq, text_end=text_end, run_id=run_id)
         who = signed(request)
         handed = None if only_panel else Handed(who["by"], who["via"], seq=place.seq)
         channel = await desk.hub.watch(run_id, changed, handed)

@@ -145,6 +145,7 @@ async def session(desk: Desk, request: Request, said: SessionSaid) -> Response:
 async def end_session(desk: Desk, request: Request, said: Nothing) -> Response:
     keeper = _keeper(desk)
     keeper.end(request.cookies.get(keeper.cookie, ""))
+    desk.hub.ask_again()
     answer = Response(status_code=204)
     answer.delete_cookie(keeper.cookie, path=request.scope.get("root_path", "") + "/")
     return answer

@@ -40,11 +40,12 @@ def place_of(request: Request) -> str:
     return request.headers.get("last-event-id") or request.query_params.get("after") or "0"
 
 
-def cursor_of(said: str, *, seq: int, run_id: str) -> Cursor:
+def cursor_of(said: str, *, seq: int, text_end: int, run_id: str) -> Cursor:
     """The place with this id.
 
     Raises:
-        Refused: there is no such place in a run whose last record is `seq`.
+        Refused: there is no such place in a run whose last record is `seq`, where live text has
+            got to `text_end`.
     """
     if said == "now":
         return Cursor(seq)
@@ -60,6 +61,13 @@ def cursor_of(said: str, *, seq: int, run_id: str) -> Cursor:
             "place",
             f"Run {run_id} has no record {number}: it ends at {seq}. An id belongs to the run "
             "that it was seen in.",
+        )
+    if int(parts[1]) > text_end:
+        raise Refused(
+            400,
+            "place",
+            f"{said[:40]!r} is no place that anybody was told: nothing was said so late. An id "
+            "belongs to the store that it was seen in.",
         )
     return Cursor(int(number), int(parts[1]))
 

@@ -13,6 +13,8 @@ import { type BarEvents, BarModel, OTHER } from "./model";
 import { Bar } from "./view/bar";
 import { byWhom } from "./words";
 
+const NO_RUN = 'The bar does not know which: give it the id of a run, <pullcord-bar run="…">, or set its panel.';
+
 const sheet = new CSSStyleSheet();
 sheet.replaceSync(css);
 
@@ -100,9 +102,10 @@ export class PullcordBar extends HTMLElement {
 
   #follow(): void {
     this.#stop?.abort();
-    if (this.#isFed || !this.run) return;
-    this.#stop = new AbortController();
+    if (this.#isFed) return;
     if (this.#model.panel?.run !== this.run) this.#model.accept(null);
+    if (!this.run) return this.#model.refuse(NO_RUN);
+    this.#stop = new AbortController();
     this.#model.found();
     this.#read(this.#stop.signal).catch((error: unknown) => this.#model.refuse(error));
     this.#client()

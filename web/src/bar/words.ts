@@ -2,6 +2,8 @@
 
 import type { Cap, Clock, Cost, Panel, Tally } from "../wire/types";
 
+const NUMBER = new Intl.NumberFormat("en"); // made once: the bar is drawn four times a second
+
 /** 00:42, or 1:02:03 from an hour on. */
 export function clock(ms: number): string {
   const seconds = Math.max(0, Math.floor(ms / 1000));
@@ -32,7 +34,7 @@ export function timesInWords(panel: Panel, sinceMs: number): string {
 }
 
 export function costInWords(cost: Cost): string {
-  const tokens = `${cost.tokens_in.toLocaleString("en")} tokens in · ${cost.tokens_out.toLocaleString("en")} out`;
+  const tokens = `${NUMBER.format(cost.tokens_in)} tokens in · ${NUMBER.format(cost.tokens_out)} out`;
   if (!cost.unknown_calls) return tokens;
   const calls = cost.unknown_calls === 1 ? "1 call" : `${cost.unknown_calls} calls`;
   return `${tokens} · the price of ${calls} is not known`;

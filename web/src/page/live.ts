@@ -10,16 +10,15 @@ import type { Message } from "./view/reduce";
 
 const INBOX_SETTLES_MS = 120;
 const TICK_MS = 1_000;
+const SWITCH_MS = 3_000; // it may be a file that somebody has touched: no record tells
 
 export function keepTrue(store: Store): void {
   keepInbox(store);
   keepStream(store);
+  keepSwitch(store);
   setInterval(() => {
     if (document.visibilityState === "visible") store.now.value = performance.now();
   }, TICK_MS);
-  document.addEventListener("visibilitychange", () => {
-    if (document.visibilityState === "visible") quietly(store.loadRows());
-  });
 }
 
 function keepStream(store: Store): void {
@@ -66,10 +65,9 @@ async function watch(
         },
         row: (data) => panels.push(data),
       },
-      onConnected: (isConnected) => {
-        store.isConnected.value = isConnected;
-        if (isConnected) quietly(Promise.all([store.loadRows(), store.loadInbox()]));
-      },
+      // What became of other runs between two connections is told by none: it is asked for.
+      onOpen: () => quietly(Promise.all([store.loadRows(), store.loadInbox()])),
+      onConnected: (isConnected) => (store.isConnected.value = isConnected),
     });
   } catch (error) {
     if (error instanceof Refused && error.status === 401) store.me.value = null;
@@ -85,6 +83,16 @@ async function details(store: Store, run: string): Promise<void> {
   } catch (error) {
     if (error instanceof Refused) store.trouble.value = error.detail;
   }
+}
+
+function keepSwitch(store: Store): void {
+  const look = async (): Promise<void> => {
+    if (document.visibilityState !== "visible" || !store.me.peek()) return;
+    await store.loadSwitch();
+    if (!store.killSwitch.value) clearInterval(timer); // there is none, or not for us
+  };
+  const timer = setInterval(() => quietly(look()), SWITCH_MS);
+  quietly(look());
 }
 
 /** What waits for a person is asked for anew whenever the number of such things changes anywhere. */

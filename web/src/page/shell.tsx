@@ -1,9 +1,13 @@
 /** The frame: runs on the left, what is looked at on the right; on a phone one after the other. */
 import { useEffect, useRef } from "preact/hooks";
 import type { Signal } from "@preact/signals";
+import { shownLine } from "../shown";
 import { InboxScreen } from "./inbox/inbox";
 import { KEYS } from "./keys";
+import { StoppedBanner } from "./killswitch/banner";
+import { StopDialog, StopEverything } from "./killswitch/stop";
 import { NoRuns, RunList } from "./list";
+import { usePressing } from "./pressing";
 import { hrefOf } from "./routes";
 import { RunScreen } from "./run/screen";
 import { StartScreen } from "./start";
@@ -23,6 +27,7 @@ export function Shell({ isHelpOpen }: { isHelpOpen: Signal<boolean> }) {
       >
         Skip to the run
       </a>
+      <StoppedBanner />
       {!isOnly && <Side onHelp={() => (isHelpOpen.value = true)} />}
       <main id="main" tabIndex={-1}>
         {!store.isConnected.value && <Lost />}
@@ -32,6 +37,7 @@ export function Shell({ isHelpOpen }: { isHelpOpen: Signal<boolean> }) {
         {store.announced.value}
       </p>
       <Help isOpen={isHelpOpen} />
+      <StopDialog />
     </div>
   );
 }
@@ -67,6 +73,7 @@ function Side({ onHelp }: { onHelp: () => void }) {
         <a class="brand" href="#/" aria-current={at === "list" ? "page" : undefined}>
           Pullcord
         </a>
+        <StopEverything />
         <ThemeButton />
       </header>
       <nav class="places" aria-label="Places">
@@ -80,10 +87,32 @@ function Side({ onHelp }: { onHelp: () => void }) {
         )}
       </nav>
       <RunList />
-      <button type="button" class="hint" onClick={onHelp}>
-        <kbd>?</kbd> Keys
-      </button>
+      <footer>
+        <button type="button" class="hint" onClick={onHelp}>
+          <kbd>?</kbd> Keys
+        </button>
+        <Leave />
+      </footer>
     </div>
+  );
+}
+
+/** Who I am here, and a way out. A host's own users leave by the host's own door. */
+function Leave() {
+  const { me, client } = useStore();
+  const { isBusy, problem, press } = usePressing();
+  if (me.value?.how !== "session") return null;
+  const leave = async (): Promise<void> => {
+    await client.signOut();
+    me.value = null;
+  };
+  return (
+    <span class="leave">
+      <span class="name">{shownLine(me.value.by, 40)}</span>
+      <button type="button" class="quiet" aria-busy={isBusy} title={problem} onClick={() => press(leave)}>
+        {problem ? "Not signed out. Again" : "Sign out"}
+      </button>
+    </span>
   );
 }
 

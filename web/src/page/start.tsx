@@ -70,27 +70,38 @@ export function StartScreen() {
       >
         <label>
           Agent
-          <select value={name} onChange={(event) => setName(event.currentTarget.value)}>
+          <select
+            value={name}
+            aria-describedby="agent-says"
+            onChange={(event) => setName(event.currentTarget.value)}
+          >
             {(agents ?? []).map((one) => (
               <option key={one.name} value={one.name}>
                 {shownLine(one.name, 60)}
               </option>
             ))}
           </select>
-          {agent?.about && <span class="aside">{shownLine(agent.about)}</span>}
         </label>
+        <p class="aside" id="agent-says">
+          {shownLine(agent?.about ?? "")}
+        </p>
         {agent?.wants_input !== false && (
-          <label>
-            Input
-            <textarea
-              class="mono"
-              rows={5}
-              value={input}
-              spellcheck={false}
-              onInput={(event) => setInput(event.currentTarget.value)}
-            />
-            <span class="aside">{given.says}</span>
-          </label>
+          <>
+            <label>
+              Input
+              <textarea
+                aria-describedby="input-says"
+                class="mono"
+                rows={5}
+                value={input}
+                spellcheck={false}
+                onInput={(event) => setInput(event.currentTarget.value)}
+              />
+            </label>
+            <p class="aside" id="input-says">
+              {given.says}
+            </p>
+          </>
         )}
         <label>
           Thread
@@ -98,17 +109,20 @@ export function StartScreen() {
             class="mono"
             value={thread}
             maxLength={64}
+            aria-describedby="thread-says"
             onInput={(event) => setThread(event.currentTarget.value)}
           />
-          <span class="aside">Runs on one thread know what was said and done before. Empty: a new one.</span>
         </label>
+        <p class="aside" id="thread-says">
+          Runs on one thread know what was said and done before. Empty: a new one.
+        </p>
         {thread.trim() && (
           <label>
             If a run has that thread
             <Select value={ifBusy} words={BUSY} onChange={setIfBusy} />
           </label>
         )}
-        <fieldset>
+        <fieldset aria-describedby="limits-say">
           <legend>Limits</legend>
           <label>
             US dollars
@@ -132,7 +146,9 @@ export function StartScreen() {
             At the limit
             <Select value={then} words={THEN} onChange={setThen} />
           </label>
-          <p class="aside">Empty: the agent's own limits.</p>
+          <p class="aside" id="limits-say">
+            Empty: the agent's own limits.
+          </p>
         </fieldset>
         <button type="submit" class="strong" disabled={isBusy || !name}>
           Start

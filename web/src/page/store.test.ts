@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import type { Client } from "../wire/client";
-import type { Inbox, Panel } from "../wire/types";
+import { Refused, Unanswered } from "../wire/refused";
+import type { Inbox, KillSwitch, Panel } from "../wire/types";
 import { Store } from "./store";
 import type { Message } from "./view/reduce";
 
@@ -82,4 +83,60 @@ test("that something waits is said when there is more of it, not when it is sett
   page.announced.value = "";
   await page.loadInbox();
   expect(page.announced.value).toBe("");
+});
+
+const STOPPED: KillSwitch = {
+  engaged: [{ scope: "all", name: "", by: "ana", reason: "leak", at_ms: 1 }],
+  held: ["a"],
+  recorded: true,
+  not_stopped: [],
+};
+
+test("that everything is stopped is known to all; only an admin of all runs may change it", async () => {
+  const page = store({ killSwitch: () => Promise.resolve(STOPPED) });
+  page.me.value = { by: "ana", right: "approve", run: null, how: "session" };
+  await page.loadSwitch();
+  expect([page.isStopped.value, page.mayStopAll.value]).toEqual([true, false]);
+  page.me.value = { by: "ana", right: "admin", run: null, how: "session" };
+  expect(page.mayStopAll.value).toBe(true);
+  page.me.value = { by: "bo", right: "admin", run: "a", how: "token" };
+  expect(page.mayStopAll.value).toBe(false);
+});
+
+test("a server without a kill switch, or that does not tell, shows none", async () => {
+  const no = new Refused({ type: "", title: "", status: 404, detail: "", code: "not_there" });
+  const page = store({ killSwitch: () => Promise.reject(no) });
+  page.me.value = { by: "ana", right: "admin", run: null, how: "session" };
+  await page.loadSwitch();
+  expect([page.isStopped.value, page.mayStopAll.value]).toEqual([false, false]);
+});
+
+test("a server that does not answer changes nothing of what is known", async () => {
+  const killSwitch = vi.fn<() => Promise<KillSwitch>>();
+  killSwitch.mockResolvedValueOnce(STOPPED).mockRejectedValueOnce(new Unanswered("away"));
+  const page = store({ killSwitch });
+  await page.loadSwitch();
+  await expect(page.loadSwitch()).rejects.toThrow(Unanswered);
+  expect(page.isStopped.value).toBe(true);
+});
+
+test("what could not be stopped stays named for as long as it is engaged", () => {
+  const page = store();
+  const left = [{ what: "thread tool", why: "it cannot be killed" }];
+  page.putSwitch({ ...STOPPED, not_stopped: left });
+  page.putSwitch(STOPPED);
+  expect(page.killSwitch.value?.not_stopped).toEqual(left);
+  page.putSwitch({ ...STOPPED, engaged: [] });
+  expect(page.killSwitch.value?.not_stopped).toEqual([]);
+});
+
+test("an answer about the inbox that comes late does not undo a later one", async () => {
+  const card = { run: "a" } as Inbox["cards"][number];
+  const answers: ((inbox: Inbox) => void)[] = [];
+  const page = store({ inbox: () => new Promise((answer) => answers.push(answer)) });
+  const both = [page.loadInbox(), page.loadInbox()];
+  answers[1]?.({ cards: [card], questions: [], attention: [] });
+  answers[0]?.({ cards: [], questions: [], attention: [] });
+  await Promise.all(both);
+  expect(page.inbox.value.cards).toEqual([card]);
 });

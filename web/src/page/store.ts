@@ -3,7 +3,8 @@ import { batch, computed, signal } from "@preact/signals";
 import { createContext } from "preact";
 import { useContext } from "preact/hooks";
 import type { Client } from "../wire/client";
-import type { Ack, Inbox, Me, Panel, Right, RunDetails } from "../wire/types";
+import { Refused } from "../wire/refused";
+import type { Ack, Inbox, KillSwitch, Me, Panel, Right, RunDetails } from "../wire/types";
 import { inOrder } from "./order";
 import { routeOf, type Route } from "./routes";
 import { reduceAll, showRest, type Message } from "./view/reduce";
@@ -32,6 +33,7 @@ export class Store {
   readonly details = signal<RunDetails | null>(null);
   readonly trouble = signal(""); // why the run cannot be shown, in the server's words
   readonly inbox = signal<Inbox & { at: number }>({ cards: [], questions: [], attention: [], at: 0 });
+  readonly killSwitch = signal<KillSwitch | null>(null); // null: there is none here
   readonly isConnected = signal(true);
   readonly announced = signal(""); // for those who listen to the page
   readonly now = signal(performance.now()); // ticks once a second
@@ -43,6 +45,8 @@ export class Store {
   });
 
   readonly mayStart = computed(() => this.may("control"));
+  readonly isStopped = computed(() => Boolean(this.killSwitch.value?.engaged.length));
+  readonly mayStopAll = computed(() => this.killSwitch.value !== null && this.may("admin") && !this.me.value?.run);
 
   constructor(client: Client) {
     this.client = client;
@@ -144,12 +148,37 @@ export class Store {
     await this.loadRows(oldest?.panel.run);
   }
 
+  #inboxAsked = 0;
+  #inboxShown = 0;
+
   async loadInbox(): Promise<void> {
+    const asked = ++this.#inboxAsked;
     const found = await this.client.inbox();
+    if (asked < this.#inboxShown) return; // what was asked later is here already
+    this.#inboxShown = asked;
     const before = this.wants.value;
     this.inbox.value = { ...found, at: performance.now() };
     if (this.wants.value > before)
       this.announced.value = `${count(this.wants.value, "thing")} to answer or look at.`;
+  }
+
+  /** Throws `Unanswered`. Who may not know of it, or has a server without one, is told of none. */
+  async loadSwitch(): Promise<void> {
+    try {
+      this.putSwitch(await this.client.killSwitch());
+    } catch (error) {
+      if (!(error instanceof Refused)) throw error;
+      this.killSwitch.value = null;
+    }
+  }
+
+  /** What it did not reach is told once, to whoever has engaged it: kept for as long as it is engaged. */
+  putSwitch(found: KillSwitch): void {
+    const known = this.killSwitch.value;
+    const isSame = JSON.stringify(known?.engaged) === JSON.stringify(found.engaged);
+    const left = isSame && !found.not_stopped.length ? (known?.not_stopped ?? []) : found.not_stopped;
+    const now = { ...found, not_stopped: left };
+    if (JSON.stringify(now) !== JSON.stringify(known)) this.killSwitch.value = now;
   }
 
   async loadDetails(run: string): Promise<void> {

@@ -31,8 +31,8 @@ export const RUNG: Record<Rung, string> = {
 
 /** 340 ms, 4.2 s, 03:10 */
 export function duration(ms: number): string {
-  if (ms < 1000) return `${Math.max(0, Math.round(ms))} ms`;
-  return ms < 60_000 ? `${(ms / 1000).toFixed(1)} s` : clock(ms);
+  if (ms < 999.5) return `${Math.max(0, Math.round(ms))} ms`;
+  return ms < 59_950 ? `${(ms / 1000).toFixed(1)} s` : clock(ms);
 }
 
 /** What is left of a time: in days as long as it is days. */

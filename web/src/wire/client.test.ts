@@ -99,3 +99,15 @@ test.each(["", "..", "../grants", "a/b", "a?b", "%2e%2e", "x".repeat(65)])("%j i
   await expect(client().command(run, "cancel")).rejects.toBeInstanceOf(Refused);
   expect(sent).toEqual([]);
 });
+
+test("the kill switch is engaged for everything, and released for what it was engaged for", async () => {
+  const { client, sent } = server(...[1, 2, 3].map(() => Response.json({ engaged: [], held: [] })));
+  await client().engage("leak");
+  await client().release({ scope: "all", name: "" }, "mended");
+  await client().release({ scope: "thread", name: "q3" }, "mended");
+  expect(sent.map(({ url, body }) => [url.split("/agents/")[1], body])).toEqual([
+    ["kill-switch/engage", { reason: "leak" }],
+    ["kill-switch/release", { reason: "mended" }],
+    ["kill-switch/release", { reason: "mended", thread: "q3" }],
+  ]);
+});

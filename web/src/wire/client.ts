@@ -1,7 +1,7 @@
 /** Everything that can be asked of the server, typed: what a bar asks, and what only a page needs. */
 
 import { Asking, type Body, pathOf } from "./asking";
-import type { Agent, Grant, Inbox, Me, NewGrant, Panel, Rec, RunDetails } from "./types";
+import type { Agent, Engaged, Grant, Inbox, KillSwitch, Me, NewGrant, Panel, Rec, RunDetails } from "./types";
 
 export interface RunsQuery {
   state?: string[];
@@ -50,6 +50,18 @@ export class Client extends Asking {
 
   signOut(): Promise<void> {
     return this.post("session/end");
+  }
+
+  killSwitch(): Promise<KillSwitch> {
+    return this.get("kill-switch");
+  }
+
+  engage(reason: string): Promise<KillSwitch> {
+    return this.post("kill-switch/engage", { reason });
+  }
+
+  release({ scope, name }: Pick<Engaged, "scope" | "name">, reason: string): Promise<KillSwitch> {
+    return this.post("kill-switch/release", scope === "all" ? { reason } : { reason, [scope]: name });
   }
 
   grant(body: Body): Promise<NewGrant> {

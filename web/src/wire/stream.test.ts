@@ -35,10 +35,12 @@ async function followed(connections: Connection[], forMs = 30_000) {
   const stop = new AbortController();
   const seen: number[] = [];
   const connected: boolean[] = [];
+  let opened = 0;
   const following = follow(client, {
     path: "runs/r1/events",
     after: "0",
     on: { record: (rec) => seen.push(rec.seq) },
+    onOpen: () => (opened += 1),
     onConnected: (is) => connected.push(is),
     signal: stop.signal,
   });
@@ -48,17 +50,18 @@ async function followed(connections: Connection[], forMs = 30_000) {
   );
   await vi.advanceTimersByTimeAsync(forMs);
   stop.abort();
-  return { outcome: await outcome, seen, connected, asked };
+  return { outcome: await outcome, seen, connected, asked, opened };
 }
 
 beforeEach(() => void vi.useFakeTimers());
 afterEach(() => void vi.useRealTimers());
 
 test("after a cut it goes on from the last id, and nothing is seen twice", async () => {
-  const { outcome, seen, asked, connected } = await followed([record(1) + record(2), record(3), record(4)]);
+  const { outcome, seen, asked, connected, opened } = await followed([record(1) + record(2), record(3), record(4)]);
   expect(seen).toEqual([1, 2, 3, 4]);
   expect(asked).toEqual(["?after=0", "?after=2", "?after=3"]);
   expect(connected).toEqual([]); // each was back within a second
+  expect(opened).toBe(3);
   expect(outcome).toBe("ended");
 });
 

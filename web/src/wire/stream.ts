@@ -13,6 +13,8 @@ export interface Following {
   /** The cursor to begin after: an id seen before, `0`, or `now`. */
   after?: string;
   on: { [K in keyof StreamMessages]?: (said: StreamMessages[K], id: string) => void };
+  /** Told whenever a connection has been opened: what it tells from here on may have a gap before it. */
+  onOpen?: () => void;
   /** Told false when the connection has been gone for a second, and true when it is back. */
   onConnected?: (connected: boolean) => void;
   signal: AbortSignal;
@@ -54,7 +56,7 @@ export async function follow(client: Asking, following: Following): Promise<void
 
 async function* messages(
   client: Asking,
-  { path, query, after }: { path: string; query?: Following["query"]; after: string | undefined },
+  { path, query, after, onOpen }: Pick<Following, "path" | "query" | "onOpen"> & { after: string | undefined },
   signal: AbortSignal,
   lost: LossTeller,
 ): AsyncGenerator<SseMessage> {
@@ -66,6 +68,7 @@ async function* messages(
   try {
     const response = await client.open(path, { ...query, after }, connection.signal);
     lost.isOver();
+    onOpen?.();
     const parser = new SseParser(after);
     const reader = response.body?.getReader();
     for (let piece = await reader?.read(); piece && !piece.done; piece = await reader?.read()) {

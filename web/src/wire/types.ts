@@ -299,6 +299,26 @@ export interface NewGrant {
   url: string;
 }
 
+/** One engaged kill switch: of everything, or of one agent or thread only. */
+export interface Engaged {
+  scope: "all" | "agent" | "thread";
+  /** Of the agent or the thread; empty: everything. */
+  name: string;
+  by: string;
+  reason: string;
+  at_ms: number;
+}
+
+export interface KillSwitch {
+  engaged: Engaged[];
+  /** The runs that are held by it. */
+  held: string[];
+  /** False: the store cannot be written. It holds all the same. */
+  recorded: boolean;
+  /** What could not be killed, and why. Told to whoever has engaged it. */
+  not_stopped: { what: string; why: string }[];
+}
+
 /** The messages of a stream, by the name of their event. */
 export interface StreamMessages {
   record: Rec;

@@ -53,7 +53,7 @@ export const QuestionLine = memo(function QuestionLine({ question }: { question:
   return (
     <Line sign={sign} at={question.at} kind={kind === "timer" ? "faint" : "press"}>
       {kind === "approval" ? <Call question={question} /> : shownLine(question.text, 400)}
-      {status === "open" && kind !== "timer" && <Aside text="waits for an answer, below" />}
+      {status === "open" && kind !== "timer" && <Aside text="waits for an answer, above" />}
       {status === "withdrawn" && <Aside text={`withdrawn${question.reason ? `: ${question.reason}` : ""}`} />}
       {status === "answered" && kind !== "timer" && (
         <div class="answer">
@@ -148,8 +148,8 @@ function Aside({ text }: { text: string }) {
   return text ? <span class="aside">{shownLine(text)}</span> : null;
 }
 
+const SELF_EVIDENT = new Set(["", "person", "guard", "kill_switch"]);
+
 function who(by: string, source: string): string {
-  return source === "person" || source === "guard" || !source
-    ? shownLine(by, 60)
-    : `${shownLine(by, 60)} (${source})`;
+  return SELF_EVIDENT.has(source) ? shownLine(by, 60) : `${shownLine(by, 60)} (${source})`;
 }

@@ -4,17 +4,20 @@ import { shownLine } from "../../shown";
 import type { Cost, Json, Panel } from "../../wire/types";
 import { Back } from "../back";
 import { Waiting } from "../inbox/inbox";
+import { memo } from "../memo";
 import { hrefOf } from "../routes";
 import { useStore } from "../store";
 import { Timeline } from "../timeline/timeline";
 import { Value } from "../value";
 import { count, dollars, moment, number } from "../words";
 import { BarOf } from "./bar";
+import { Besides } from "./besides";
 import { Outcome, ReceiptOf } from "./receipt";
 import { Report } from "./report";
 import { Share } from "./share";
 import { Thread } from "./thread";
 
+const NONE: readonly string[] = [];
 const NEAR = 80; // px from the end: whoever is there wants to stay there
 
 export function RunScreen({ run }: { run: string }) {
@@ -94,25 +97,26 @@ function Body({ run }: { run: string }) {
   return (
     <>
       {details && details.input !== null && <Given input={details.input} />}
-      <Report view={view} />
       <Wanted run={run} />
+      <Report view={view} />
       {view.end && <Outcome end={view.end} />}
       {view.end && panel && <ReceiptOf run={run} seq={panel.seq} />}
       <Timeline run={run} />
-      {panel && <Thread panel={panel} />}
+      {panel && <Thread run={run} thread={panel.thread} />}
+      <Besides run={run} signals={view.end ? NONE : view.signals} />
       {store.may("admin") && <Share run={run} />}
     </>
   );
 }
 
-function Given({ input }: { input: Json }) {
+const Given = memo(function Given({ input }: { input: Json }) {
   return (
     <section aria-labelledby="given-title" class="given">
       <h2 id="given-title">What it was given</h2>
       <Value value={input} label="What it was given" />
     </section>
   );
-}
+});
 
 function Wanted({ run }: { run: string }) {
   const { cards, questions, attention } = useStore().inbox.value;

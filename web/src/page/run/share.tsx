@@ -2,6 +2,7 @@
 import { useEffect, useState } from "preact/hooks";
 import { Refused } from "../../wire/refused";
 import type { Grant } from "../../wire/types";
+import { memo } from "../memo";
 import { useStore } from "../store";
 import { moment } from "../words";
 
@@ -12,7 +13,7 @@ const EXPIRES: readonly [string, number][] = [
   ["7 days", 604_800],
 ];
 
-export function Share({ run }: { run: string }) {
+export const Share = memo(function Share({ run }: { run: string }) {
   const { client } = useStore();
   const [right, setRight] = useState<keyof typeof MAY>("view");
   const [seconds, setSeconds] = useState(3_600);
@@ -119,4 +120,4 @@ export function Share({ run }: { run: string }) {
       )}
     </section>
   );
-}
+});

@@ -2,19 +2,20 @@
 import { useEffect, useState } from "preact/hooks";
 import { shownLine } from "../../shown";
 import type { Panel } from "../../wire/types";
+import { memo } from "../memo";
 import { hrefOf } from "../routes";
 import { useStore } from "../store";
 import { moment } from "../words";
 
-export function Thread({ panel }: { panel: Panel }) {
+export const Thread = memo(function Thread({ run, thread }: { run: string; thread: string }) {
   const { client, me } = useStore();
   const [others, setOthers] = useState<Panel[]>([]);
   const mayLook = !me.value?.run;
   useEffect(() => {
     if (!mayLook) return;
-    client.runs({ thread: panel.thread, limit: 20 }).then(setOthers, () => setOthers([]));
-  }, [panel.thread, panel.run, mayLook]);
-  const found = others.filter((other) => other.run !== panel.run);
+    client.runs({ thread, limit: 20 }).then(setOthers, () => setOthers([]));
+  }, [thread, run, mayLook]);
+  const found = others.filter((other) => other.run !== run);
   if (!found.length) return null;
   return (
     <section aria-labelledby="thread-title" class="thread">
@@ -34,4 +35,4 @@ export function Thread({ panel }: { panel: Panel }) {
       </ul>
     </section>
   );
-}
+});

@@ -1,5 +1,5 @@
 /** The picture of a run, as numbers: what is where. Knows nothing of the document. */
-import type { View } from "../view/view";
+import type { Note, View } from "../view/view";
 import { duration } from "../words";
 import { place, segmentsOf, type Segment } from "./scale";
 
@@ -80,7 +80,7 @@ function barsOf(view: View, now: number, at: (ms: number) => number): { bars: Ba
 function marksOf(view: View, at: (ms: number) => number): Mark[] {
   const pressed = [...view.notes.values()]
     .filter((note) => note.weight === "press")
-    .map((note) => ({ at: note.at, sign: note.sign, says: `${note.by} ${note.says}${why(note.reason)}` }));
+    .map((note) => ({ at: note.at, sign: note.sign, says: `${whoOf(note)}${note.says}${why(note.reason)}` }));
   const told = [...view.told.values()].map((one) => ({
     at: one.at,
     sign: "↪",
@@ -125,4 +125,9 @@ function summaryOf(view: View, segments: readonly Segment[], marks: readonly Mar
     .map((mark) => mark.says)
     .join("; ");
   return `${view.steps.size} steps. ${spent}.${pressed ? ` ${pressed}.` : ""}`;
+}
+
+/** Limits say of themselves what they are. */
+function whoOf({ by, source }: Note): string {
+  return by && source !== "limit" ? `${by} ` : "";
 }

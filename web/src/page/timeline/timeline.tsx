@@ -1,5 +1,7 @@
 /** When it worked, was held, waited; what ran when; and who pressed what. */
+import { effect } from "@preact/signals";
 import { useEffect, useRef, useState } from "preact/hooks";
+import { memo } from "../memo";
 import { useStore } from "../store";
 import type { View } from "../view/view";
 import { asFile, save } from "./export";
@@ -10,7 +12,7 @@ const GUTTER = 56;
 const NARROW = 560;
 const REDRAW_MS = 500; // it is a picture, not a meter
 
-export function Timeline({ run }: { run: string }) {
+export const Timeline = memo(function Timeline({ run }: { run: string }) {
   const store = useStore();
   const box = useRef<HTMLDivElement>(null);
   const [picture, setPicture] = useState<Picture | null>(null);
@@ -26,10 +28,17 @@ export function Timeline({ run }: { run: string }) {
       wide = width;
       setPicture(layOut(view, view.end?.at ?? nowOf(view), width < NARROW ? 0 : GUTTER, width));
     };
+    const whenItIsThere = effect(() => {
+      if (store.view.value?.stretches.length && !drawn?.stretches.length) draw();
+    });
     draw();
     const timer = setInterval(draw, REDRAW_MS);
-    return () => clearInterval(timer);
+    return () => {
+      whenItIsThere();
+      clearInterval(timer);
+    };
   }, [run]);
+  const isDrawn = picture !== null && picture.segments.length > 0;
   const saveIt = (): void => {
     const svg = box.current?.querySelector("svg");
     if (svg) save(asFile(svg), `pullcord-${run}.svg`);
@@ -42,11 +51,11 @@ export function Timeline({ run }: { run: string }) {
           Save as SVG
         </button>
       </div>
-      <div ref={box}>{picture && picture.segments.length > 0 && <Drawing picture={picture} />}</div>
-      <Legend />
+      <div ref={box}>{isDrawn && <Drawing picture={picture} />}</div>
+      {isDrawn && <Legend /> /* its shapes are those of the picture */}
     </section>
   );
-}
+});
 
 /** The journal's time, carried on by the clock of whoever looks: a picture can bear the difference. */
 function nowOf(view: View): number {

@@ -53,6 +53,15 @@ export class Draft {
     this.section(this.view.current, (section) => ({ entries: this.appended(section.entries, entry) }));
   }
 
+  /** Put a line before the pause or cancel that is being carried out: it was there when somebody pressed. */
+  addBeforeStop(entry: Entry): void {
+    const stop = this.view.stop?.seq;
+    this.section(this.view.current, ({ entries }) => {
+      const at = entries.findLastIndex((one) => one.kind === "note" && one.id === stop);
+      return { entries: at < 0 ? this.appended(entries, entry) : entries.toSpliced(at, 0, entry) };
+    });
+  }
+
   section(index: number, change: (section: Section) => Partial<Section>): void {
     const sections = this.sections();
     const known = sections[index];

@@ -40,8 +40,12 @@ function press(draft: Draft, event: Asked, rec: Rec, sign: string, says: string)
 }
 
 export function pauseRequested(draft: Draft, event: PauseRequested, rec: Rec): void {
-  const limits = event.limits?.length ? ` (${event.limits.join(", ")})` : "";
-  press(draft, event, rec, "‖", `paused it${limits}${event.now ? ", now" : ""}`);
+  const says: Partial<Record<Source, string>> = {
+    limit: "Its limits paused it",
+    kill_switch: "pulled the kill switch: it is held",
+  };
+  const plain = `paused it${event.now ? ", now" : ""}`;
+  press(draft, event, rec, "‖", says[event.source ?? "person"] ?? plain);
   draft.view.stop = { seq: rec.seq, at: rec.at_ms };
 }
 
@@ -112,7 +116,8 @@ const THEN = {
 } as const;
 
 export function limitReached(draft: Draft, event: LimitReached, rec: Rec): void {
-  press(draft, event, rec, "⊘", `A limit is reached (${event.leaves.join(", ")}): ${THEN[event.then]}`);
+  const which = event.reason ? "" : ` (${event.leaves.join(", ")})`;
+  press(draft, event, rec, "⊘", `A limit is reached${which}: ${THEN[event.then]}`);
 }
 
 export function limitsRaised(draft: Draft, event: LimitsRaised, rec: Rec): void {
@@ -122,4 +127,5 @@ export function limitsRaised(draft: Draft, event: LimitsRaised, rec: Rec): void 
 
 export function signalled(draft: Draft, event: Signalled, rec: Rec): void {
   press(draft, event, rec, "·", `said that it has happened: ${event.name}`);
+  draft.view.signals = draft.view.signals.filter((name) => name !== event.name);
 }

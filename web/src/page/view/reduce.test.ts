@@ -222,3 +222,56 @@ test("10,000 events, a hundred at a time, stay responsive", () => {
   expect(view.steps.size).toBe(5000);
   expect(performance.now() - began).toBeLessThan(5000); // growth by the square would take minutes
 });
+
+function lines(view: View): string[] {
+  return view.sections.flatMap((section) => section.entries.map((entry) => `${entry.kind} ${entry.id}`));
+}
+
+test.each(["cancel_requested", "pause_requested"] as const)(
+  "what a stop has cut stands before the stop, whether it was seen to come or read afterwards (%s)",
+  (type) => {
+    seq = 0;
+    const pressed = record({ type, by: "ana" } as JournalEvent);
+    const cut = record({ type: "text_ended", part: "say-1", text: "Half", complete: false });
+    const order = ["text say-1", "note 1"];
+    expect(lines(reduceAll(empty("r"), [text("say-1", 0, "Half"), pressed, cut]))).toEqual(order);
+    expect(lines(reduceAll(empty("r"), [pressed, cut]))).toEqual(order);
+  },
+);
+
+test("text that comes after a stop is over stands after it", () => {
+  seq = 0;
+  const pressed = record({ type: "pause_requested", by: "ana" } as JournalEvent);
+  const held = record({ type: "paused" } as JournalEvent);
+  const view = reduceAll(empty("r"), [pressed, held, text("say-2", 0, "On")]);
+  expect(lines(view)).toEqual(["note 1", "text say-2"]);
+});
+
+test("what its limits wait for is known until somebody has said it", () => {
+  const limits = {
+    condition: {
+      is: "any_of",
+      of: [
+        { is: "external", name: "the deploy" },
+        { is: "not", of: { is: "external", name: "the all-clear" } },
+        { is: "max_steps", steps: 3 },
+      ],
+    },
+  };
+  const born = record({ type: "created", agent: "a", thread: "t", limits } as unknown as JournalEvent);
+  const view = reduceAll(empty("r"), [born]);
+  expect(view.signals).toEqual(["the deploy", "the all-clear"]);
+  const told = record({ type: "signalled", by: "ana", name: "the deploy" } as JournalEvent);
+  expect(reduce(view, told).signals).toEqual(["the all-clear"]);
+});
+
+test.each([
+  [{ by: "ana" }, "paused it"],
+  [{ by: "ana", now: true }, "paused it, now"],
+  [{ by: "limits", source: "limit" as const, limits: ["MaxSteps(2)"] }, "Its limits paused it"],
+  [{ by: "ana", source: "kill_switch" as const, now: true }, "pulled the kill switch: it is held"],
+])("a pause says whose it is (%o)", (asked, says) => {
+  seq = 0;
+  const view = reduceAll(empty("r"), [record({ type: "pause_requested", ...asked })]);
+  expect(view.notes.get(1)?.says).toBe(says);
+});

@@ -61,7 +61,7 @@ function begin(draft: Draft, id: string, step: string): Part {
   if (kind === "output") {
     draft.step(source, (known) => ({ output: [...known.output, id] }));
   } else {
-    draft.add({ kind: "text", id });
+    draft.addBeforeStop({ kind: "text", id }); // nothing is begun after a stop
   }
   return part;
 }

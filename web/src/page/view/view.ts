@@ -170,6 +170,7 @@ export interface View {
   questions: ReadonlyMap<string, Question>;
   children: ReadonlyMap<string, Child>;
   attention: ReadonlyMap<string, string>;
+  signals: readonly string[]; // that its limits wait for, and nobody has given
   outputOf: ReadonlyMap<string, string>; // a part of text → the step that puts it out
   stretches: readonly Stretch[];
   spend: Spend;
@@ -201,6 +202,7 @@ export function empty(run: string): View {
     questions: new Map(),
     children: new Map(),
     attention: new Map(),
+    signals: [],
     outputOf: new Map(),
     stretches: [],
     spend: NO_SPEND,

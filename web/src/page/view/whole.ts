@@ -11,6 +11,7 @@ import type {
   Created,
   Failed,
   GuardTripped,
+  Json,
   Released,
   Requeued,
   StoodStill,
@@ -26,6 +27,15 @@ import type { End } from "./view";
 export function created(draft: Draft, event: Created): void {
   draft.view.by = event.by ?? "";
   draft.view.forkedFrom = event.forked_from ?? "";
+  draft.view.signals = [...new Set(signalsIn(event.limits?.condition ?? null))];
+}
+
+/** What a condition wants somebody outside to say, however it is joined of others. */
+function signalsIn(condition: Json): string[] {
+  if (condition === null || typeof condition !== "object") return [];
+  if (Array.isArray(condition)) return condition.flatMap(signalsIn);
+  const { is, name } = condition;
+  return is === "external" && typeof name === "string" ? [name] : Object.values(condition).flatMap(signalsIn);
 }
 
 export function claimed(draft: Draft, event: Claimed, rec: Rec): void {

@@ -1,0 +1,125 @@
+"""The kill switch, as people see it: who may, what it will do, that it is engaged, and what a
+release does not do."""
+
+from pathlib import Path
+
+from playwright.async_api import Browser, Locator, Page, expect
+
+from pullcord import RunState as S
+from tests.web.browser import button, press, shows
+from tests.web.house import House, house
+from tests.web.people import Person, person
+from tests.web.staff import Staff
+
+
+def switch(page: Page) -> Locator:
+    return page.get_by_role("region", name="The kill switch")
+
+
+async def stop_everything(ana: Person, why: str) -> None:
+    await ana.page.get_by_role("button", name="Stop everything").click()
+    dialog = ana.page.get_by_role("dialog", name="Stop everything")
+    await dialog.get_by_label("Why").fill(why)
+    await dialog.get_by_role("button", name="Stop everything").click()
+    await expect(dialog).to_have_count(0)
+
+
+async def release(ana: Person, why: str) -> None:
+    await switch(ana.page).get_by_role("button", name="Release").click()
+    dialog = ana.page.get_by_role("dialog", name="Release")
+    await expect(dialog).to_contain_text("It resumes nothing")
+    await dialog.get_by_label("Why").fill(why)
+    await dialog.get_by_role("button", name="Release, resume nothing").click()
+    await expect(switch(ana.page)).to_have_count(0)
+
+
+async def test_everything_is_held_by_two_presses_and_everybody_sees_by_whom_and_why(
+    browser: Browser, tmp_path: Path, staff: Staff
+) -> None:
+    made = house(tmp_path, report=staff.report, asker=staff.asker)
+    async with made as here, person(browser, here.base) as ana, person(browser, here.base) as bo:
+        run, other = await here.start("report"), await here.start("asker")
+        await ana.looks_at(here, run)
+        await shows(ana.page, "Score churn risk")
+        await bo.page.goto(here.base + here.share_link(other, "view"))
+        await shows(bo.page, "Waiting")
+        await ana.page.get_by_role("button", name="Stop everything").click()
+        dialog = ana.page.get_by_role("dialog", name="Stop everything")
+        await expect(dialog).to_contain_text("All 2 runs are held where they are.")
+        await expect(dialog).to_contain_text("Nothing starts until somebody releases it.")
+        assert (await run.look()).state is S.RUNNING
+        await dialog.get_by_label("Why").fill("the mailer leaks")
+        await dialog.get_by_role("button", name="Stop everything").click()
+        for page in (ana.page, bo.page):
+            await expect(switch(page)).to_contain_text("Everything is stopped by ana")
+            await expect(switch(page)).to_contain_text("the mailer leaks")
+        await expect(switch(ana.page)).to_contain_text("2 runs are held")
+        await expect(switch(bo.page)).to_contain_text("1 run is held")
+        await shows(ana.page, "Paused")
+        await shows(bo.page, "Paused")
+        for screen in ("#/", "#/inbox", "#/start"):
+            await ana.page.goto(here.base + screen)
+            await expect(switch(ana.page)).to_be_visible()
+
+
+async def test_nothing_starts_or_goes_on_until_the_release_which_resumes_nothing(
+    browser: Browser, tmp_path: Path, staff: Staff
+) -> None:
+    async with house(tmp_path, report=staff.report) as here, person(browser, here.base) as ana:
+        run = await here.start("report")
+        await ana.looks_at(here, run)
+        await shows(ana.page, "Score churn risk")
+        await stop_everything(ana, "the mailer leaks")
+        await shows(ana.page, "Paused")
+        await press(ana.page, "Resume")
+        await expect(ana.page.get_by_text("kill switch").first).to_be_visible()
+        await try_to_start(ana, here)
+        await expect(ana.page.get_by_role("alert")).to_contain_text("kill switch")
+        await release(ana, "the mailer is mended")
+        assert (await run.look()).state is S.PAUSED
+        assert len(await here.runtime.journal.listed(limit=10)) == 1
+        await ana.page.goto(f"{here.base}#/runs/{run.id}")
+        await press(ana.page, "Resume")
+        await shows(ana.page, "Running")
+
+
+async def try_to_start(ana: Person, here: House) -> None:
+    await ana.page.goto(f"{here.base}#/start")
+    await ana.page.get_by_role("button", name="Start", exact=True).click()
+
+
+async def test_only_an_admin_is_offered_the_switch_and_its_release(
+    browser: Browser, tmp_path: Path, staff: Staff
+) -> None:
+    async with house(tmp_path, report=staff.report) as here, person(browser, here.base) as bo:
+        run = await here.start("report")
+        await bo.page.goto(here.base + here.share_link(run, "control"))
+        await shows(bo.page, "Score churn risk")
+        stop = bo.page.get_by_role("button", name="Stop everything")
+        await expect(stop).to_have_count(0)
+        async with person(browser, here.base) as ana:
+            await ana.gets_in(here)
+            await stop_everything(ana, "the mailer leaks")
+        await expect(switch(bo.page)).to_be_visible()
+        await expect(switch(bo.page).get_by_role("button")).to_have_count(0)
+        await expect(button(bo.page, "Cancel")).to_be_visible()
+
+
+async def test_a_reason_is_needed_and_a_dialog_that_is_closed_stops_nothing(
+    browser: Browser, tmp_path: Path, staff: Staff
+) -> None:
+    async with house(tmp_path, report=staff.report) as here, person(browser, here.base) as ana:
+        run = await here.start("report")
+        await ana.looks_at(here, run)
+        opens = ana.page.get_by_role("button", name="Stop everything")
+        dialog = ana.page.get_by_role("dialog", name="Stop everything")
+        await opens.click()
+        await expect(dialog.get_by_label("Why")).to_be_focused()
+        await ana.page.keyboard.press("Enter")
+        await expect(dialog.get_by_role("button", name="Stop everything")).to_be_disabled()
+        await ana.page.keyboard.press("Escape")
+        await expect(dialog).to_have_count(0)
+        staff.says("Still at it.")
+        await expect(ana.page.get_by_text("Still at it.")).to_be_visible()
+        await expect(switch(ana.page)).to_have_count(0)
+        assert (await run.look()).state is S.RUNNING
