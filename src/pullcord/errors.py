@@ -15,6 +15,7 @@ PullcordError
 ├── RunFailed              the agent raised: its result cannot be had
 ├── RunCancelled           the run was cancelled: its result cannot be had
 ├── RunStopped             a limit ended the run before it had a result
+├── RunForgotten           what was said and done in the run was deleted, on purpose
 ├── BudgetBusy             what is left of a shared budget is set aside for calls under way
 ├── ServerRefused          a server does not let this through, or is none of ours; nothing was done
 ├── ServerLost             no answer from a server: look whether it was done before trying again
@@ -189,6 +190,17 @@ class RunStopped(PullcordError):
         super().__init__(
             f"Run {run_id} was stopped by its limits: {', '.join(leaves)}. What it had finished is "
             f"kept. Go on from there with more: pullcord fork {run_id} --limit ..."
+        )
+
+
+class RunForgotten(PullcordError):
+    """What was said and done in the run was deleted on purpose. Nothing can go on from it."""
+
+    def __init__(self, run_id: str, *, deleted: str, what: str) -> None:
+        self.run_id, self.deleted = run_id, deleted
+        super().__init__(
+            f"Cannot {what} run {run_id}: its {deleted}. Nothing was changed. That it ran, and how "
+            f"it ended, is kept: pullcord show {run_id}"
         )
 
 

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pullcord.core.calendar import day_of
 from pullcord.core.values import VALUE_MAX_DEPTH, check_id, dump, load
 from pullcord.errors import InvalidId, Unstorable
 
@@ -96,3 +97,8 @@ def test_common_python_values_have_a_json_form() -> None:
 def test_an_id_has_one_shape(bad: object) -> None:
     with pytest.raises(InvalidId, match="Nothing was looked up"):
         check_id(bad)
+
+
+@given(st.integers(0, 4_102_444_800_000))
+def test_a_day_is_the_one_that_a_calendar_has(at_ms: int) -> None:
+    assert day_of(at_ms) == datetime.fromtimestamp(at_ms // 1000, UTC).date().isoformat()

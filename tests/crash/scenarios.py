@@ -3,7 +3,16 @@
 import asyncio
 from hashlib import sha256
 
-from pullcord.core.commands import Answer, Approve, Cancel, Command, Pause, Redirect, Resume
+from pullcord.core.commands import (
+    Answer,
+    Approve,
+    Cancel,
+    Command,
+    Forget,
+    Pause,
+    Redirect,
+    Resume,
+)
 from pullcord.core.events import (
     AttentionRaised,
     Blocked,
@@ -15,6 +24,7 @@ from pullcord.core.events import (
     InstructionSettled,
     Paused,
     QuestionAsked,
+    Remembered,
     Requeued,
     Spent,
     StepFailed,
@@ -237,6 +247,24 @@ async def many_writers_at_once(journal: Journal, witness: Witness) -> None:
         await hand.press(f"r{number}", Cancel(by="ana"))
 
     await asyncio.gather(*(one(number) for number in range(12)))
+
+
+FORGOTTEN_WORDS = ("gone-1-word", "gone-2-word")
+
+
+async def forgets(journal: Journal, witness: Witness) -> None:
+    hand = Hand(journal, witness)
+    for run_id in ("gone-1", "kept", "gone-2"):
+        await hand.create(run_id)
+        claim = await hand.own(run_id)
+        said = TextEnded(part="p", text=f"{run_id}-word " * 2000)
+        ended = Completed(result=dump(f"{run_id}-word"))
+        told = Remembered(key="k", value=dump(f"{run_id}-word"))
+        await hand.add(claim, told, said, ended, release=True)
+    for run_id in ("gone-1", "gone-2"):
+        await journal.forget(run_id, Forget(by="ana", reason="a wish"))
+        witness(f"forgot {run_id}")
+    await journal.scrub()
 
 
 REPEATABLE = (

@@ -2,6 +2,7 @@
 not. A server drives the runs that they are about."""
 
 import json
+import os
 import re
 import shlex
 from collections.abc import Generator
@@ -85,7 +86,7 @@ def serving(tmp_path_factory: pytest.TempPathFactory) -> Generator[Serving]:
     world = ROOT / "tests" / "cli" / "world.py"
     with serve(folder, str(world), str(folder / "report.py")) as made:
         made.here.folder = folder
-        made.here.env["PYTHONPATH"] = str(ROOT)
+        made.here.env["PYTHONPATH"] = f"{ROOT / 'src'}{os.pathsep}{ROOT}"
         yield made
 
 

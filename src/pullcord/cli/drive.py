@@ -28,7 +28,7 @@ from pullcord.core.states import TERMINAL, RunState
 from pullcord.core.stops import StopShown
 from pullcord.core.values import check_id
 from pullcord.errors import InvalidInput
-from pullcord.journal.reading import START, Cursor, records_of
+from pullcord.journal.reading import START, Cursor, birth
 from pullcord.runtime.agents import Agent
 from pullcord.runtime.handle import RunHandle
 from pullcord.runtime.identity import new_run_id
@@ -201,9 +201,7 @@ async def _nobody(_ctx: Any) -> None:
 def _birth(asked: Any) -> Created:
     with desk(asked) as here:
         asked.run = here.find(asked.run)
-        [record] = here.read(lambda view: records_of(view, asked.run, 0, 1))
-    assert isinstance(record.event, Created)
-    return record.event
+        return here.read(lambda view: birth(view, asked.run, what="go on from"))
 
 
 def _driven(

@@ -26,7 +26,6 @@ from pullcord.cli.store import Desk
 from pullcord.cli.telling import Reader
 from pullcord.cli.words import paint, plain
 from pullcord.core.events import (
-    TAGS,
     Blocked,
     Claimed,
     Created,
@@ -37,7 +36,7 @@ from pullcord.core.events import (
     Requeued,
     Spent,
 )
-from pullcord.core.states import TERMINAL
+from pullcord.core.fold import ends
 from pullcord.journal.reading import Cursor
 from pullcord.journal.sqlite import SqliteStore
 
@@ -156,7 +155,7 @@ class Live:
                     self._say("\n")
                     self._is_midline = False
                 self.telling.tell(cursor, item)
-            if isinstance(item, Record) and TAGS[type(item.event)] in TERMINAL:
+            if isinstance(item, Record) and ends(item.event):
                 self._is_over = True
 
     def _hear_keys(self, session: Session) -> None:

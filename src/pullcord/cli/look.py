@@ -25,7 +25,7 @@ from pullcord.cli.words import (
     times,
     why,
 )
-from pullcord.core.events import Completed, Created, Record, Stopped
+from pullcord.core.events import Completed, Created, Event, Record, Stopped
 from pullcord.core.fold import replay
 from pullcord.core.limits import caps_in
 from pullcord.core.panel import Panel
@@ -81,6 +81,8 @@ def _why(panel: Panel) -> str:
     """Who stopped it and why, if somebody did."""
     if panel.source == "limit" and panel.by == "limits":
         return f" by its limits · {line(panel.reason)}"
+    if panel.ended and panel.doing:  # it does nothing any more: what is said of it is all there is
+        return f" · {line(panel.doing, 1000)}"
     if not panel.by:
         return f" · {line(panel.error, 1000)}" if panel.error else ""
     return f" by {plain(panel.by)}" + (f" · “{line(panel.reason)}”" if panel.reason else "")
@@ -116,9 +118,11 @@ def _show(asked: Any, cord: Cord) -> int:
     if run.pause and run.pause.frozen:
         frozen = ", ".join(run.pause.frozen)
         print(f"Frozen, and kept only as long as its process lives: {line(frozen)}")
-    print(f"{TABLE[run.state].says}   {times(Times(**panel.times))}")
+    print(f"{line(panel.says, 1000)}   {times(Times(**panel.times))}")
     if panel.alone:
         print(nobody(run, records))
+    if run.forgotten:
+        return 0
     if panel.quarantined:
         print("It is quarantined: what it said and found is kept as evidence, and not shown.")
         return 0
@@ -133,7 +137,7 @@ def _shown(asked: Any, panel: Panel, run: Run, records: list[Record]) -> dict[st
             "meters": [replace(m, used=float(m.used), of=float(m.of)) for m in panel.meters],
             "limits": str(run.limits.condition),
         }
-    end = records[run.state_seq - 1].event
+    end = _end(run, records)
     if not panel.quarantined and isinstance(end, Completed | Stopped):
         shown["result"] = end.result
     if not panel.quarantined:
@@ -143,8 +147,13 @@ def _shown(asked: Any, panel: Panel, run: Run, records: list[Record]) -> dict[st
     return shown
 
 
+def _end(run: Run, records: list[Record]) -> Event | None:
+    """What has led to the state it is in."""
+    return next((one.event for one in records if one.seq == run.state_seq), None)
+
+
 def _sections(asked: Any, panel: Panel, run: Run, records: list[Record]) -> None:
-    if isinstance(end := records[run.state_seq - 1].event, Completed | Stopped):
+    if isinstance(end := _end(run, records), Completed | Stopped):
         _section("result", [f"  {plain(json.dumps(value_of(end.result), ensure_ascii=False))}"])
     _section("plan", list(plan_lines(run)))
     _section("steps", list(step_lines(run)))

@@ -10,7 +10,14 @@ from pullcord.cli.as_json import to_json
 from pullcord.cli.parser import VERBS, parse
 from pullcord.cli.settings import settle
 from pullcord.core.visible import visible
-from pullcord.errors import InvalidInput, NotReached, PullcordError, RunNotFound, ThreadBusy
+from pullcord.errors import (
+    InvalidInput,
+    NotReached,
+    PullcordError,
+    RunForgotten,
+    RunNotFound,
+    ThreadBusy,
+)
 
 FAILED: Final = 1
 USAGE: Final = 2
@@ -55,4 +62,4 @@ def _say(asked: Any, error: PullcordError) -> int:
         print(visible(str(error)), file=sys.stderr)
     if isinstance(error, InvalidInput | RunNotFound):
         return USAGE
-    return REFUSED if isinstance(error, ThreadBusy | NotReached) else FAILED
+    return REFUSED if isinstance(error, ThreadBusy | NotReached | RunForgotten) else FAILED

@@ -257,6 +257,22 @@ VERBS: Final[dict[str, Verb]] = {
         "stop), approve (also allow calls and raise limits), admin. --run narrows it to one run.",
         ("pullcord grant ci --right control", "pullcord grant wall --right view --days 365"),
     ),
+    "forget": Verb(
+        "forget",
+        "Delete what was said and done in RUNs that have ended, and keep that they ran.",
+        "First it says what would go; nothing is deleted without --yes. Meant are the RUNs that\n"
+        "are named, or all that ended --older-than 90d, are on --thread ID or were started --of\n"
+        "NAME (all that is said counts), with their children; without any of these, those older\n"
+        "than retain in pullcord.toml. A run that another still needs, or that somebody has to\n"
+        "look at, is kept, and it is said why. Afterwards nothing can go on from it, and `show`\n"
+        "says who had it deleted, when and why. One run is one transaction; others may use the\n"
+        "store meanwhile.",
+        (
+            "pullcord forget 7f3a",
+            "pullcord forget --older-than 90d --yes",
+            'pullcord forget --of ana --reason "her request" --yes',
+        ),
+    ),
     "completion": Verb(
         "completion",
         "Print a script that completes commands, options and run ids in your shell.",
@@ -372,6 +388,8 @@ def _add_subject(parser: argparse.ArgumentParser, name: str) -> None:
         add("--right", choices=("view", "control", "approve", "admin"), default="view")
         add("--run", default=None, help="only for this run")
         add("--days", type=float, default=30.0, help="how long it counts")
+    elif name == "forget":
+        _add_forgetting(parser)
     elif name == "completion":
         add("shell", metavar="SHELL", choices=("bash", "zsh", "fish"), help="bash, zsh or fish")
     elif name == "kill-switch":
@@ -436,11 +454,12 @@ def _add_manner(parser: argparse.ArgumentParser, name: str) -> None:
         add("--no-undo", action="store_true", help="leave what was done as it is")
         add("--discard-partial", action="store_true", help="keep partial text out of the thread")
         add("--quarantine", action="store_true", help="keep all of it only as evidence")
-    if VERBS[name].module == "control" or name == "undo":
+    if VERBS[name].module == "control" or name in ("undo", "forget"):
         add("--reason", default="", help="shown to whoever looks at the run later")
+    if VERBS[name].module == "control" or name == "undo":
         add("--key", help="the same key gets the same answer, however often it is sent")
     if VERBS[name].module == "control" or name in (
-        "run", "fork", "aside", "continue", "undo", "top", "kill-switch",
+        "run", "fork", "aside", "continue", "undo", "top", "kill-switch", "forget",
     ):  # fmt: skip
         add("--by", default=None, help="who asks (default: you)")
     if name in ("tour", "demo"):
@@ -468,6 +487,24 @@ def _add_serving(parser: argparse.ArgumentParser, name: str) -> None:
         add("--no-open", dest="open", action="store_false", help="do not open a browser")
     port = None if name == "serve" else 8421
     add("--port", type=int, default=port, help="0: any that is free (default: 8421)")
+
+
+def _add_forgetting(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("runs", metavar="RUN", nargs="*")
+    add("--older-than", metavar="AGE", default=None, help="ended so long ago: 90d, 12h, 4w")
+    add("--thread", metavar="ID", default=None, help="on this thread")
+    add("--of", metavar="NAME", default=None, help="started by this person or program")
+    add(
+        "--state",
+        action="append",
+        default=[],
+        choices=("completed", "cancelled", "failed", "stopped"),
+        help="only those that ended so; may be given again",
+    )
+    add("--yes", action="store_true", help="delete, do not only say what would be")
+    add("--drop-thread-name", action="store_true", help="list each run under its own id")
+    add("--rewrite", action="store_true", help="write the whole file anew; others wait")
 
 
 def _add_limits(parser: argparse.ArgumentParser) -> None:

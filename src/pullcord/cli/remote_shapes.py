@@ -6,10 +6,10 @@ import msgspec
 
 from pullcord.cli.client import Event
 from pullcord.cli.shapes import Attention, Card, Waiting
-from pullcord.core.events import TAGS, Record, decode_event
+from pullcord.core.events import Record, decode_event
+from pullcord.core.fold import ends
 from pullcord.core.panel import Panel
 from pullcord.core.receipts import Receipt as Receipt
-from pullcord.core.states import TERMINAL
 from pullcord.errors import ServerRefused
 from pullcord.journal.reading import Cursor, Item
 from pullcord.journal.store import LiveText
@@ -78,7 +78,7 @@ def record(run_id: str, said: _Record) -> Record:
 
 
 def is_the_end(told: Record | LiveText) -> bool:
-    return isinstance(told, Record) and TAGS[type(told.event)] in TERMINAL
+    return isinstance(told, Record) and ends(told.event)
 
 
 def item(run_id: str, event: Event) -> Item:

@@ -9,22 +9,27 @@ import sys
 import tempfile
 import webbrowser
 from collections.abc import Mapping
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
+from pullcord.cli.age import seconds
 from pullcord.cli.as_json import to_json
 from pullcord.cli.loading import load_file
 from pullcord.cli.parser import store_path
 from pullcord.cli.secret_names import from_environment
 from pullcord.cli.store import whoami
-from pullcord.errors import InvalidInput
+from pullcord.errors import InvalidInput, PullcordError
 from pullcord.runtime.agents import Agent
 from pullcord.runtime.opening import open_runtime
+from pullcord.runtime.runtime import Runtime
 from pullcord.runtime.site import Habits
 from pullcord.server.keeper import Keeper
 from pullcord.server.standing import Standing, listen
 
+_log: Final = logging.getLogger("pullcord.cli")
+_DAY_S: Final = 86_400.0
 _LOOPBACK: Final = ("127.0.0.1", "localhost", "[::1]")
 
 
@@ -84,10 +89,28 @@ async def _serve(
         _say(asked, f"http://{host}:{port}/#launch={keeper.launch()}", agents, path)
         if asked.verb == "demo":
             await runtime.start(next(iter(agents)), by=whoami(None))  # so that there is one to stop
+        if retain := getattr(asked, "retain", None):
+            await _tidy_until(stopped, runtime, seconds(retain))
         await stopped.wait()
         print("\nGiving every run back.", file=sys.stderr)
         await server.stop()
     return 0
+
+
+async def _tidy_until(stopped: asyncio.Event, runtime: Runtime, age_s: float) -> None:
+    """Forget what is older than it is to be kept, now and once a day."""
+    while not stopped.is_set():
+        try:
+            made = await runtime.forget(
+                older_than_s=age_s, yes=True, by="retain", reason="older than it is to be kept"
+            )
+            if made.gone:
+                _log.warning("Deleted the payloads of %d runs: retain.", len(made.gone))
+        except PullcordError:  # a full disk, say: tomorrow is another day
+            _log.exception("What is older than it is to be kept could not be forgotten.")
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_DAY_S):
+                await stopped.wait()
 
 
 def _listen(asked: Any) -> Any:

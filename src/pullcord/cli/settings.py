@@ -18,6 +18,7 @@ _KEYS: Final = {
     "on_exhausted": str,
     "by": str,
     "port": int,
+    "retain": str,
 }
 _SECRET: Final = ("token", "secret", "password", "key", "credential")
 _ENDINGS: Final = ("stop", "wrap_up", "pause_and_ask")
@@ -103,6 +104,8 @@ def settle(asked: Any) -> None:
         asked.by = found["by"].value if "by" in found else None
     if hasattr(asked, "port") and asked.verb == "serve":
         asked.port = found["port"].value
+    if asked.verb in ("forget", "serve"):
+        asked.retain = found["retain"].value if "retain" in found else None
     if asked.verb == "run":
         named = {word.partition("=")[0].replace("-", "_") for word in asked.limit}
         caps: dict[str, float] = found["limits"].value if "limits" in found else {}
@@ -184,6 +187,11 @@ def _check(path: str, key: str, value: Any) -> None:
         raise _wrong(path, f"on_exhausted is one of {', '.join(_ENDINGS)}")
     if isinstance(value, int) and not 0 <= value <= 65535:
         raise _wrong(path, "port is a number from 0 to 65535")
+    if key == "retain":
+        try:
+            import_module("pullcord.cli.age").seconds(value)
+        except InvalidInput as error:
+            raise _wrong(path, f"retain: {error}") from None
     if key == "limits":
         _check_limits(path, cast("dict[str, Any]", value))
 

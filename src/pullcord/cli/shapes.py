@@ -216,6 +216,30 @@ class LogHead(Shape, kw_only=True):
     at_ms: int
 
 
+class Forgettable(Shape, kw_only=True):
+    """A run whose payloads were deleted, or would be. `kept`: why not, and what to do."""
+
+    run: str
+    agent: str
+    thread: str
+    state: RunState
+    ended_at_ms: int
+    records: int
+    bytes: int
+    forks: tuple[str, ...]
+    undoable: int
+    kept: str
+
+
+class ForgetShown(Shape, kw_only=True):
+    """What was forgotten, or, without `--yes`, would be. `files`: whether the bytes are gone from
+    them (`gone`), or not yet (`held`, `traces`); empty if nothing was to be deleted."""
+
+    is_done: bool
+    files: str
+    runs: list[Forgettable]
+
+
 class Failure(Shape, kw_only=True):
     """Why it was not done. `error` is the class in `pullcord.errors`, or `Usage`."""
 
@@ -251,4 +275,5 @@ PRINTED: Final[dict[str, tuple[Any, ...]]] = {
     "grant": (Granted,),
     "doctor": (list[Finding],),
     "kill-switch": (Switch,),
+    "forget": (ForgetShown,),
 }

@@ -160,16 +160,25 @@ class Desk:
             listener.close()
 
 
-@contextmanager
-def desk(asked: Any) -> Generator[Desk]:
-    """Open the store that is meant. One that is not there is not made."""
+def existing_store(asked: Any) -> str:
+    """The path of the store that is meant. One that is not there is not made.
+
+    Raises:
+        InvalidInput: there is none.
+    """
     path = store_path(asked.store)
     if not os.path.exists(path):
         raise InvalidInput(
             f"There is no store at {path}. Nothing was changed. Name the one that is meant with "
             "--store or PULLCORD_STORE, or start a first run: pullcord run FILE.py:NAME"
         )
-    store = SqliteStore(path)
+    return path
+
+
+@contextmanager
+def desk(asked: Any) -> Generator[Desk]:
+    """Open the store that is meant."""
+    store = SqliteStore(existing_store(asked))
     try:
         yield Desk(store)
     finally:

@@ -6,11 +6,12 @@ import msgspec
 
 from pullcord.cli.shapes import Attention, Card, Waiting
 from pullcord.cli.store import Desk
-from pullcord.core.events import TAGS, Record
+from pullcord.core.events import Record
+from pullcord.core.fold import ends
 from pullcord.core.panel import Panel
 from pullcord.core.panel import panel as panel_of
 from pullcord.core.run import Run
-from pullcord.core.states import TERMINAL, RunState
+from pullcord.core.states import RunState
 from pullcord.core.withhold import as_viewed
 from pullcord.errors import InvalidInput
 from pullcord.journal.inbox import inbox_of
@@ -76,7 +77,7 @@ def stream(desk: Desk, run_id: str, after: Cursor) -> Iterator[Item]:
             for after, item in items:
                 if (shown := _visible(run, item)) is not None:
                     yield after, shown
-                if isinstance(item, Record) and TAGS[type(item.event)] in TERMINAL:
+                if isinstance(item, Record) and ends(item.event):
                     return
             listener.wait(5.0)
     finally:

@@ -16,6 +16,7 @@ from pullcord.core.events import (
     Asked,
     Completed,
     Failed,
+    Forgotten,
     ItemRewritten,
     ItemStarted,
     Paused,
@@ -247,6 +248,8 @@ def in_words(event: Any) -> str:
             return f"✓ completed {line(json.dumps(value_of(event.result)), 60)}"
         case TextEnded():
             return f"“{line(event.text)}”" + ("" if event.complete else " ■ cut here")
+        case Forgotten():
+            return f"∅ all before this was deleted by {plain(event.by)}: {line(event.reason)}"
         case Asked():
             reason = f" “{line(event.reason)}”" if event.reason else ""
             return f"{name} by {plain(event.by)}{reason}"

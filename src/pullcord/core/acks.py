@@ -10,7 +10,8 @@ Verdict: TypeAlias = Literal["applied", "already", "too_late", "rejected"]
 Reason: TypeAlias = Literal[
     "", "ended", "cancelling", "stale", "not_paused", "unknown_question", "unknown_choice",
     "unknown_item", "unknown_step", "key_reused", "not_an_approval", "other_call", "expired",
-    "nothing_to_undo", "stopping", "unknown_limit", "kill_switch",
+    "nothing_to_undo", "stopping", "unknown_limit", "kill_switch", "forgotten", "living", "held",
+    "needed", "attention", "undoing",
 ]  # fmt: skip
 
 

@@ -1,6 +1,6 @@
 """What someone asks of a run. Imperative; may be refused. Who, why and when-seen travel with it."""
 
-from typing import ClassVar, Final, Literal, TypeAlias
+from typing import ClassVar, Final, Literal, TypeAlias, TypeVar
 
 import msgspec
 
@@ -135,11 +135,21 @@ Command: TypeAlias = (
     Pause | Resume | Redirect | Answer | Approve | Deny | Cancel | Settle | Undo | Raise | Signal
 )
 
+
+class Forget(_Command, frozen=True, kw_only=True, tag="forget"):
+    """Delete what was said and done in an ended run. That it ran, and its chain, are kept. No
+    control: it changes nothing that happens, and has a way of its own through the ledger."""
+
+    verb = "forget"
+    drop_thread_name: bool = False  # list it under its own id: the thread's name tells of somebody
+
+
+C = TypeVar("C", bound=Command | Forget)
 _encode: Final = msgspec.json.Encoder().encode
-_decoder: Final = msgspec.json.Decoder(Command)
+_decoder: Final = msgspec.json.Decoder(Command | Forget)
 
 
-def check_command(command: Command) -> Command:
+def check_command(command: C) -> C:
     """Return `command` if everything in it can be stored, read back and shown.
 
     Raises:
@@ -163,7 +173,7 @@ def check_command(command: Command) -> Command:
     return command
 
 
-def _check_shape(command: Command) -> None:
+def _check_shape(command: Command | Forget) -> None:
     """Python does not check the types of fields. A command that could not be read back would
     become an event that locks everybody out of its run."""
     try:

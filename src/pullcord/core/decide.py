@@ -40,7 +40,7 @@ from pullcord.core.events import (
     UndoRequested,
 )
 from pullcord.core.limits import CAPS
-from pullcord.core.run import Question, Run, Stop
+from pullcord.core.run import Deletion, Question, Run, Stop
 from pullcord.core.states import TABLE, RunState
 from pullcord.core.undo import to_undo, would_undo
 from pullcord.core.values import NULL, Json, dump, load
@@ -64,6 +64,8 @@ def decide(run: Run, command: Command, *, idle: bool = False, now_ms: int = 0) -
     `idle`: nobody holds the run and no text of it is unfinished. Then a cancel that finds nothing
     to stop or undo is in effect at once, without a process that would have to know the agent.
     """
+    if run.forgotten:
+        return _gone(run, command, run.forgotten)
     if isinstance(command, Settle):
         return _settle(run, command)
     if isinstance(command, Undo):
@@ -415,6 +417,16 @@ def _signal(run: Run, command: Signal) -> Decision:
 
 
 # --- refusals, each with a way out ------------------------------------------------------------
+
+
+def _gone(run: Run, command: Command, deleted: Deletion) -> Decision:
+    return Decision(
+        "rejected",
+        seq=run.seq,
+        reason="forgotten",
+        message=f"{_cannot(run, command)}: its {deleted}. Nothing was changed. That it ran, and "
+        f"how it ended, is kept: pullcord show {run.id}",
+    )
 
 
 def _after_the_end(run: Run, command: Command) -> Decision:

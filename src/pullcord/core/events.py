@@ -481,6 +481,23 @@ class GuardTripped(_Event, frozen=True, kw_only=True, tag="guard_tripped"):
     evidence: str = ""
 
 
+class Forgotten(Asked, frozen=True, kw_only=True, tag="forgotten"):
+    """The payloads of all records before this one are deleted, on purpose. Always the last record.
+
+    What is still told of the run is in here, so that the chain covers it: no words of anybody's,
+    but who had it deleted, and why.
+    """
+
+    agent: str
+    thread: str
+    state: str
+    epoch: int
+    created_at_ms: int
+    ended_at_ms: int
+    parent: str | None = None
+    used: Used | None = None
+
+
 Event: TypeAlias = (
     Created
     | Claimed
@@ -531,6 +548,7 @@ Event: TypeAlias = (
     | AttentionRaised
     | AttentionSettled
     | GuardTripped
+    | Forgotten
 )
 
 Control: TypeAlias = (

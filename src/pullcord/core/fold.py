@@ -24,6 +24,7 @@ from pullcord.core.events import (
     DoubtSettled,
     Event,
     Failed,
+    Forgotten,
     Hurried,
     InstructionSettled,
     ItemRewritten,
@@ -60,6 +61,7 @@ from pullcord.core.limits import Reached, raised
 from pullcord.core.run import (
     Child,
     Cost,
+    Deletion,
     Instruction,
     Plan,
     Question,
@@ -67,6 +69,7 @@ from pullcord.core.run import (
     Step,
     StepStatus,
     Stop,
+    Times,
 )
 from pullcord.core.runaway import follow
 from pullcord.core.states import TABLE, TERMINAL, RunState
@@ -101,6 +104,10 @@ def evolve(run: Run, record: Record) -> None:
     """
     event, seq = record.event, record.seq
     tag = TAGS[type(event)]
+    if type(event) is Forgotten:
+        return _forgotten(run, event, record)
+    if run.forgotten:
+        raise ImpossibleEvent(run.id, event=tag, why=f"its {run.forgotten}")
     if seq != run.seq + 1:
         raise ImpossibleEvent(run.id, event=tag, why=f"it has number {seq} after {run.seq}")
     if type(event) is Created:
@@ -123,6 +130,42 @@ def evolve(run: Run, record: Record) -> None:
                 _close(run, tag, seq)
     run.seq = seq
     run.at_ms, run.steady_ms = record.at_ms, record.steady_ms
+    return None
+
+
+def ends(event: Event) -> bool:
+    """Whether a run has ended with this: nothing more has to be waited for."""
+    return TAGS[type(event)] in TERMINAL or isinstance(event, Forgotten)
+
+
+def _forgotten(run: Run, event: Forgotten, record: Record) -> None:
+    """All that is left of the run is in this one event, whatever of it was known before: whoever
+    has seen its records is left with the same as who comes later and finds nothing else."""
+    after = TABLE[run.state].on.get(TAGS[Forgotten]) if run.seq == record.seq - 1 else event.state
+    if record.seq <= run.seq or run.forgotten or after != event.state or after not in TERMINAL:
+        why = f"it is {run.state} at record {run.seq}"
+        raise ImpossibleEvent(run.id, event="forgotten", why=why)
+    used = event.used or Used()
+    left = Run(
+        run.id,
+        seq=record.seq,
+        state=RunState(event.state),
+        state_seq=record.seq,
+        control_seq=record.seq,
+        at_ms=record.at_ms,
+        created_at_ms=event.created_at_ms,
+        steady_ms=record.steady_ms,
+        since_ms=record.steady_ms,
+        agent=event.agent,
+        thread=event.thread,
+        parent=event.parent,
+        epoch=event.epoch,
+        times=Times(working_ms=used.working_ms),
+        below=msgspec.structs.replace(used, working_ms=0),
+        forgotten=Deletion(event.by, event.reason, record.at_ms),
+    )
+    for field in left.__struct_fields__:
+        setattr(run, field, getattr(left, field))
 
 
 def _created(run: Run, event: Created, record: Record) -> None:

@@ -20,7 +20,7 @@ from pullcord.core.conditions import (
 )
 from pullcord.core.limits import CAPS, caps_in, progress
 from pullcord.core.receipts import heading, not_attempted
-from pullcord.core.run import Cost, Run, Step, Stop, Times
+from pullcord.core.run import Cost, Deletion, Run, Step, Stop, Times
 from pullcord.core.states import NEEDS_OWNER, OFFERED, TABLE, RunState
 from pullcord.core.undo import may_have_happened, to_undo, would_undo
 
@@ -137,12 +137,12 @@ def panel(
         state=run.state,
         sign=row.sign,
         label=row.label,
-        says=row.says,
+        says=_gone(run.forgotten) if run.forgotten else row.says,
         ended=run.ended,
         at_ms=wall_ms,
         created_at_ms=run.created_at_ms,
         updated_at_ms=run.at_ms,
-        doing="" if hidden else _doing(run),
+        doing="" if hidden else str(run.forgotten or _doing(run)),
         by=stop.by if stop else "",
         reason=stop.reason if stop else "",
         source=stop.source if stop else "",
@@ -177,6 +177,10 @@ def _in_force(run: Run) -> Stop | None:
     if run.reached:
         return Stop(0, "limits", run.reached.says, "limit", run.reached.asked_at_ms)
     return run.pause if run.state in (_S.PAUSING, _S.PAUSED) else None
+
+
+def _gone(deleted: Deletion) -> str:
+    return f"Its {deleted}. That it ran, how it ended and the chain of its records are kept."
 
 
 def _doing(run: Run) -> str:
@@ -390,7 +394,7 @@ def _cannot(run: Run, verb: str) -> str:
 
 
 def _after_the_end(run: Run) -> Iterator[Button]:
-    if run.cancel and run.cancel.quarantine:
+    if run.forgotten or (run.cancel and run.cancel.quarantine):
         return
     if run.state is _S.FAILED:
         says = "what it finished is not repeated"

@@ -8,6 +8,7 @@ from pullcord.core.events import Effect, Rung
 from pullcord.core.limits import progress
 from pullcord.core.run import Cost, Run, Step, Stop, Times
 from pullcord.core.states import RunState
+from pullcord.errors import RunForgotten
 
 
 class StepLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -64,7 +65,12 @@ def receipt(run: Run, texts: Mapping[str, str] | None = None) -> Receipt:
 
     `texts`: what was said in each part, if at hand; without it a cut part is known by its id. Of a
     quarantined run it says what happened, and nothing of what was said.
+
+    Raises:
+        RunForgotten: nobody knows any more.
     """
+    if run.forgotten:  # "done: nothing" would not be true
+        raise RunForgotten(run.id, deleted=str(run.forgotten), what="show the receipt of")
     is_hidden = run.cancel is not None and run.cancel.quarantine
     said = {} if is_hidden else texts or {}
     steps = tuple(_line(name, step, ended=run.ended) for name, step in run.steps.items())

@@ -8,6 +8,7 @@ from typing import Final, Literal, TypeAlias
 
 import msgspec
 
+from pullcord.core.calendar import day_of
 from pullcord.core.conditions import Facts, NoOpenTools, Price, Used, kinds_of
 from pullcord.core.events import Choice, Effect, PlanItem, Rung, RunIn, Verdict
 from pullcord.core.limits import Limits, Reached, Reserve
@@ -15,7 +16,7 @@ from pullcord.core.states import TERMINAL, RunState
 from pullcord.core.trail import Runaway, Trail
 
 StepStatus: TypeAlias = Literal["started", "finished", "failed", "interrupted", "in_doubt"]
-SNAPSHOT_FORMAT: Final = 5
+SNAPSHOT_FORMAT: Final = 6
 """Raised whenever the meaning or shape of `Run` changes: older snapshots are then folded anew."""
 
 
@@ -109,6 +110,18 @@ class Stop(msgspec.Struct, frozen=True, omit_defaults=True):
     limits: tuple[str, ...] = ()  # of a pause: the limits that asked for it
 
 
+class Deletion(msgspec.Struct, frozen=True, omit_defaults=True):
+    """That the payloads of a run were deleted: who asked, why, and when."""
+
+    by: str
+    reason: str
+    at_ms: int
+
+    def __str__(self) -> str:
+        why = f": {self.reason}" if self.reason else " (no reason given)"
+        return f"payloads were deleted on {day_of(self.at_ms)} by {self.by}{why}"
+
+
 class Cost(msgspec.Struct, frozen=True, omit_defaults=True):
     usd_micros: int = 0
     tokens_in: int = 0
@@ -200,6 +213,7 @@ class Run(msgspec.Struct, omit_defaults=True):
     reached: Reached | None = None
     runaway: Runaway | None = None
     trail: Trail = Trail()
+    forgotten: Deletion | None = None  # then nearly all of the above is not known any more
 
     @property
     def ended(self) -> bool:

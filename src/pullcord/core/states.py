@@ -176,7 +176,7 @@ TABLE: Final[Mapping[RunState, Row]] = {
         "Stopped for good. Finished work and partial text are kept in the thread.",
         needs_owner=False,
         text="refused",
-        on=_stay(_S.CANCELLED, *_LATER),
+        on=_stay(_S.CANCELLED, "forgotten", *_LATER),
     ),
     _S.STOPPED: Row(
         "⊘",
@@ -184,7 +184,7 @@ TABLE: Final[Mapping[RunState, Row]] = {
         "A limit has ended it. Finished work is kept; with a higher limit, go on from a fork.",
         needs_owner=False,
         text="refused",
-        on=_stay(_S.STOPPED, *_LATER),
+        on=_stay(_S.STOPPED, "forgotten", *_LATER),
     ),
     _S.COMPLETED: Row(
         "✓",
@@ -192,7 +192,7 @@ TABLE: Final[Mapping[RunState, Row]] = {
         "The agent finished. The result is kept.",
         needs_owner=False,
         text="refused",
-        on=_stay(_S.COMPLETED),
+        on=_stay(_S.COMPLETED, "forgotten"),
     ),
     _S.FAILED: Row(
         "✕",
@@ -200,7 +200,7 @@ TABLE: Final[Mapping[RunState, Row]] = {
         "The agent stopped with an error. Finished work is kept; try again from a fork.",
         needs_owner=False,
         text="refused",
-        on=_stay(_S.FAILED, *_LATER),
+        on=_stay(_S.FAILED, "forgotten", *_LATER),
     ),
 }
 

@@ -13,7 +13,7 @@ from typing import Final, cast
 import msgspec
 
 from pullcord.core.acks import Ack
-from pullcord.core.commands import Command, check_command
+from pullcord.core.commands import Command, Forget, check_command
 from pullcord.core.conditions import Used
 from pullcord.core.events import (
     AttentionRaised,
@@ -51,14 +51,16 @@ from pullcord.journal.reading import (
     Cursor,
     Item,
     Seen,
+    birth,
     existing,
     records_of,
     stream,
 )
+from pullcord.journal.retention import Candidate, Wanted, candidates
 from pullcord.journal.snapshots import load
 from pullcord.journal.sqlite import SqliteStore
 from pullcord.journal.steady import steady_now
-from pullcord.journal.store import Head, LiveText, StopRow, Store, Transaction, View
+from pullcord.journal.store import Head, LiveText, Scrubbed, StopRow, Store, Transaction, View
 from pullcord.journal.watch import Changed, Watch
 from pullcord.killswitch.flags import Flags, Scope
 from pullcord.process import is_gone
@@ -176,6 +178,19 @@ class Journal:
         check_command(command)
         written = check_command(sealed(command, self.secrets)) if self.secrets else command
         return await self._hands.write(lambda tx: self._ledger.command(tx, run_id, written))
+
+    async def forget(self, run_id: str, command: Forget) -> Ack:
+        """Delete what was said and done in an ended run that nobody needs. A refusal is an answer.
+        Then `scrub`, once for as many runs as there are.
+
+        Raises:
+            RunNotFound, InvalidInput: there is nothing to decide.
+            ChainBroken: it is damaged, and so it is evidence; nothing was deleted.
+        """
+        check_id(run_id)
+        check_command(command)
+        written = check_command(sealed(command, self.secrets)) if self.secrets else command
+        return await self._hands.write(lambda tx: self._ledger.forget(tx, run_id, written))
 
     async def bring_to_rest(self, run_id: str) -> RunState | None:
         """Have a pause or cancel take hold of a run whose process is gone, as far as that needs no
@@ -299,7 +314,24 @@ class Journal:
         _check(written)  # what was an id is none with a reference in it
         return written
 
+    async def scrub(self, *, rewrite: bool = False) -> Scrubbed:
+        """See to it that what was deleted cannot be read in the store's files. See `Store.scrub`:
+        `gone`, or why it is not yet."""
+        return await asyncio.to_thread(self._store.scrub, rewrite=rewrite)
+
     # --- read ---
+
+    async def forgettable(self, wanted: Wanted) -> list[Candidate]:
+        """Return the runs that are meant, each with why it cannot be forgotten now, if so."""
+        return await self._hands.read(lambda view: candidates(view, wanted))
+
+    async def birth(self, run_id: str, *, what: str) -> Created:
+        """Return how the run began, for whoever is to go on from it (`what`: in which way).
+
+        Raises:
+            RunForgotten: that is not known any more.
+        """
+        return await self._hands.read(lambda view: birth(view, run_id, what=what))
 
     async def load(self, run_id: str) -> Run:
         """Return the run as its records make it."""

@@ -13,8 +13,8 @@ from typing import Final, TypeAlias
 import msgspec
 
 from pullcord.core.acks import Ack
-from pullcord.core.commands import Cancel, Command, Pause, Raise, Resume, Undo
-from pullcord.core.decide import decide, nothing_to_stop_or_undo
+from pullcord.core.commands import Cancel, Command, Forget, Pause, Raise, Resume, Undo
+from pullcord.core.decide import Decision, decide, nothing_to_stop_or_undo
 from pullcord.core.events import (
     TAGS,
     Answered,
@@ -39,11 +39,12 @@ from pullcord.core.events import (
     encode_event,
 )
 from pullcord.core.fold import evolve
+from pullcord.core.forget import forget
 from pullcord.core.judging import judged
 from pullcord.core.run import Run
 from pullcord.core.runaway import seen
 from pullcord.core.states import NEEDS_OWNER, TABLE, TERMINAL, RunState
-from pullcord.core.stops import ASKS, NOTED, Act, acts
+from pullcord.core.stops import ASKS, NOTED, Act, PayloadsForgotten, acts
 from pullcord.core.undo import to_undo
 from pullcord.errors import (
     ChainBroken,
@@ -55,6 +56,14 @@ from pullcord.errors import (
 )
 from pullcord.journal.chain import GENESIS, Row, link
 from pullcord.journal.clock import Clock
+from pullcord.journal.forgetting import (
+    Needs,
+    digests_of,
+    needs_of,
+    refuse_forgotten,
+    still_held,
+    still_needed,
+)
 from pullcord.journal.holding import (
     check_engaged,
     engaged_by,
@@ -155,6 +164,7 @@ class Ledger:
         self._gone = gone
         self._cache: OrderedDict[str, tuple[Run, bytes]] = OrderedDict()
         self._heads: dict[str, Head] = {}
+        self._needs: Needs | None = None
         self._number = -1
 
     def now_ms(self, tx: Transaction) -> int:
@@ -183,7 +193,7 @@ class Ledger:
         """Add an owner's events, or create the run."""
         head = self._head(tx, change.run_id)
         if head is None:
-            head = self._newborn(change)
+            head = self._newborn(tx, change)
             if change.alone and not head.parent and (elder := tx.eldest(head.thread)):
                 state = self._existing(tx, elder).state
                 raise ThreadBusy(head.thread, run_id=elder, state=state)
@@ -264,21 +274,43 @@ class Ledger:
             is_raise = isinstance(command, Raise) and goes_on
             passed = Resume(by=command.by, reason=command.reason) if is_raise else command
             self._pass_on(tx, run_id, passed)
-        ack = Ack(
-            verdict=decision.verdict,
-            seq=seq,
-            state=self._existing(tx, run_id).state,
-            reason=decision.reason,
-            message=decision.message,
-        )
+        ack = _ack(decision, seq, self._existing(tx, run_id).state)
         if command.key is not None:
             tx.put_ack(run_id, command.key, StoredAck(digest, msgspec.json.encode(ack)))
         return ack
 
+    def forget(self, tx: Transaction, run_id: str, command: Forget) -> Ack:
+        """Delete the payloads of a run and record the act, in its chain and in the stop log, in one
+        transaction. The answer needs no key to be safe to ask for again: then it is `already`."""
+        head = self._existing(tx, run_id)
+        decision = forget(self._at(tx, head), command)
+        if decision.events and (kept := self._kept(tx, head)):
+            decision = kept
+        if not decision.events:
+            return _ack(decision, decision.seq, head.state)
+        digests = digests_of(tx, head)  # before anything is written
+        after = self._extend(tx, head, decision.events, epoch=0, holder=head.holder)
+        thread = run_id if command.drop_thread_name else head.thread
+        tx.erase(run_id, digests, thread=thread)
+        self._heads[run_id] = msgspec.structs.replace(after, thread=thread)
+        who, count = {"by": command.by, "via": command.via}, len(digests)
+        act = PayloadsForgotten(**who, reason=command.reason, runs=(run_id,), records=count)
+        self.note(tx, act, run_id)  # behind the erasure of what the log said of the run before
+        return _ack(decision, after.seq, head.state)
+
+    def _kept(self, tx: Transaction, head: Head) -> Decision | None:
+        """Why somebody else still needs the run."""
+        if self._is_held(head):
+            return still_held(head)
+        if self._needs is None:
+            self._needs = needs_of(tx)
+        return still_needed(head, self._needs)
+
     def remark(self, tx: Transaction, run_id: str, raised: AttentionRaised) -> None:
         """Raise an attention item without the owner's licence. It changes nothing else."""
         head = self._existing(tx, run_id)
-        if self._at(tx, head).attention.get(raised.item) != raised.text:
+        run = self._at(tx, head)
+        if not run.forgotten and run.attention.get(raised.item) != raised.text:
             self._extend(tx, head, [raised], epoch=0, holder=head.holder)
 
     def note(self, tx: Transaction, act: Act, run_id: str = "") -> None:
@@ -348,6 +380,8 @@ class Ledger:
                 about = acts(was, since, run, record, lengths(live))
                 noted += [Noted(act, seq, digest) for act in about]
         has_ended = run.ended and head.state not in TERMINAL
+        if has_ended or head.seq == 0:
+            self._needs = None  # there is one less who needs something, or one more
         if has_ended and (unfinished := tx.live(head.run_id, after_pos=0)):
             why = f"part {unfinished[0].part} of its text has not ended"
             raise ImpossibleEvent(head.run_id, event=run.state, why=why)
@@ -398,10 +432,12 @@ class Ledger:
                 why = f"its parent {first.parent} did not record the birth with it"
                 raise ImpossibleEvent(change.run_id, event="created", why=why)
 
-    def _newborn(self, change: Append) -> Head:
+    def _newborn(self, tx: Transaction, change: Append) -> Head:
         first = change.events[0] if change.events else None
         if change.expected_seq != 0 or not isinstance(first, Created):
             raise RunNotFound(change.run_id)
+        if first.forked_from is not None:
+            refuse_forgotten(tx, first.forked_from, what="go on from")
         return Head(
             run_id=change.run_id,
             agent=first.agent,
@@ -552,6 +588,7 @@ class Ledger:
         number = tx.number()
         if not 0 <= number - self._number <= 1 or len(self._heads) > _CACHED_RUNS:
             self._heads.clear()
+            self._needs = None
         self._number = number
         if head := self._heads.get(run_id):
             return head
@@ -603,6 +640,16 @@ def _switched_off(head: Head, command: Command, why: str) -> Ack:
         reason="kill_switch",
         message=f"Cannot {command.verb} run {head.run_id}: {why}. Nothing was changed. Somebody "
         "has to release it first: pullcord kill-switch release",
+    )
+
+
+def _ack(decision: Decision, seq: int, state: RunState) -> Ack:
+    return Ack(
+        verdict=decision.verdict,
+        seq=seq,
+        state=state,
+        reason=decision.reason,
+        message=decision.message,
     )
 
 

@@ -12,6 +12,7 @@ from pullcord.journal.chain import Row
 from pullcord.journal.store import (
     Head,
     LiveText,
+    Scrubbed,
     Snapshot,
     StopRow,
     StoredAck,
@@ -44,6 +45,9 @@ class MemoryStore:
     def read(self, job: Callable[[View], T]) -> T:
         with self._turn:
             return job(self._tables)
+
+    def scrub(self, *, rewrite: bool = False) -> Scrubbed:
+        return "gone"
 
     def listen(self) -> "_Listener":
         listener = _Listener(self._listeners)
@@ -122,6 +126,11 @@ class _Tables:
             self._undo.append(lambda: table.pop(key))
         table[key] = value
 
+    def _drop(self, table: MutableMapping[_K, _V], key: _K) -> None:
+        if key in table:
+            before = table.pop(key)
+            self._undo.append(lambda: table.__setitem__(key, before))
+
     # --- View ---
 
     def head(self, run_id: str) -> Head | None:
@@ -180,6 +189,9 @@ class _Tables:
     def hash_of(self, run_id: str, seq: int) -> bytes | None:
         found = self.rows(run_id, after_seq=seq - 1, limit=1)
         return found[0].hash if found else None
+
+    def weight(self, run_id: str) -> int:
+        return sum(len(row.payload or b"") for row in self._rows.get(run_id, ()))
 
     def snapshot(self, run_id: str) -> Snapshot | None:
         return self._snapshots.get(run_id)
@@ -243,6 +255,20 @@ class _Tables:
 
     def add_stop(self, row: StopRow) -> None:
         self._put(self._stops, row.n, row)
+
+    def erase(self, run_id: str, digests: Sequence[bytes], *, thread: str) -> None:
+        mine = self._rows[run_id]
+        pairs = zip(mine, digests, strict=False)  # there is one record more: the one that says so
+        left = [row._replace(payload=None, digest=digest) for row, digest in pairs]
+        self._put(self._rows, run_id, left + mine[len(left) :])
+        self._drop(self._snapshots, run_id)
+        self._drop(self._live, run_id)
+        for key in [key for key in self._acks if key[0] == run_id]:
+            self._drop(self._acks, key)
+        for n, row in list(self._stops.items()):
+            if row.run == run_id:
+                self._put(self._stops, n, row._replace(payload=None))
+        self.put_head(msgspec.structs.replace(self._heads[run_id], thread=thread))
 
     def put_boot_base(self, boot: str, base_ms: int) -> None:
         self._put(self._boots, boot, base_ms)

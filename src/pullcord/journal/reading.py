@@ -4,12 +4,13 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple, TypeAlias
 
 from pullcord.core.conditions import Used
-from pullcord.core.events import Record
+from pullcord.core.events import Created, Record
 from pullcord.core.run import Run
 from pullcord.core.states import RunState
 from pullcord.core.values import check_id
 from pullcord.errors import RunNotFound
 from pullcord.journal.chain import GENESIS, opened
+from pullcord.journal.forgetting import act_of, refuse_forgotten
 from pullcord.journal.snapshots import load
 from pullcord.journal.store import Head, LiveText, View
 
@@ -46,8 +47,11 @@ def existing(view: View, run_id: str) -> Head:
 
 
 def records_of(view: View, run_id: str, after_seq: int = 0, limit: int = ALL) -> list[Record]:
-    """The run's records after `after_seq`, each checked against the one before."""
-    existing(view, run_id)
+    """The run's records after `after_seq`, each checked against the one before. Of a forgotten
+    run only the last one is left, which says so."""
+    head = existing(view, run_id)
+    if act := act_of(view, head):
+        return [act] if after_seq < act.seq else []
     before = GENESIS
     if after_seq > 0:
         last = view.rows(run_id, after_seq=after_seq - 1, limit=1)
@@ -56,6 +60,19 @@ def records_of(view: View, run_id: str, after_seq: int = 0, limit: int = ALL) ->
         before = last[0].hash
     rows = view.rows(run_id, after_seq=max(after_seq, 0), limit=limit)
     return list(opened(run_id, rows, seq=max(after_seq, 0), before=before))
+
+
+def birth(view: View, run_id: str, *, what: str) -> Created:
+    """How the run began, for whoever is to go on from it.
+
+    Raises:
+        RunForgotten: that is not known any more, of it or of a run that it goes on from.
+    """
+    existing(view, run_id)
+    refuse_forgotten(view, run_id, what=what)
+    [first] = records_of(view, run_id, 0, 1)
+    assert isinstance(first.event, Created)
+    return first.event
 
 
 def stream(view: View, run_id: str, after: Cursor, *, limit: int = ALL) -> Sequence[Item]:

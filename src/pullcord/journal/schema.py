@@ -93,4 +93,11 @@ MIGRATIONS: Final = (
     ) STRICT;
     CREATE INDEX stops_by_run ON stops (run, n);
     """,
+    """
+    ALTER TABLE records ADD COLUMN covered BLOB;  -- digest of a payload that was deleted
+    CREATE INDEX records_by_digest ON records (digest) WHERE digest IS NOT NULL;
+    CREATE TABLE traces (                      -- payloads were deleted since the file was rewritten
+        run INTEGER PRIMARY KEY                -- runs.num
+    ) STRICT;
+    """,
 )

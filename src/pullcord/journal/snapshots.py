@@ -11,6 +11,7 @@ from pullcord.core.fold import evolve
 from pullcord.core.run import SNAPSHOT_FORMAT, Run
 from pullcord.errors import ChainBroken, ImpossibleEvent
 from pullcord.journal.chain import GENESIS, opened
+from pullcord.journal.forgetting import act_of
 from pullcord.journal.store import Head, Snapshot, Transaction, View
 
 SNAPSHOT_EVERY = 200
@@ -23,6 +24,10 @@ def load(view: View, head: Head) -> Run:
         ChainBroken: the records contradict themselves.
         FormatUnknown: a newer build wrote to this run.
     """
+    if act := act_of(view, head):
+        run = Run(head.run_id)
+        evolve(run, act)
+        return _fits(head, run, head.hash)
     if head.seq >= SNAPSHOT_EVERY and (kept := view.snapshot(head.run_id)):
         try:
             return fold_to(view, head, _restore(head.run_id, kept), kept.hash)
@@ -37,6 +42,10 @@ def fold_to(view: View, head: Head, run: Run, digest: bytes) -> Run:
         for record in opened(head.run_id, rows, seq=run.seq, before=digest):
             evolve(run, record)
         digest = rows[-1].hash if rows else digest
+    return _fits(head, run, digest)
+
+
+def _fits(head: Head, run: Run, digest: bytes) -> Run:
     if run.seq != head.seq or digest != head.hash:
         why = f"it leads to record {run.seq}, not to the last one, {head.seq}"
         raise ChainBroken(head.run_id, seq=run.seq, why=why)

@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import apsw
 
@@ -25,11 +25,13 @@ from pullcord.journal.sqlite_file import (
     unusable,
 )
 from pullcord.journal.sqlite_rows import Connection
-from pullcord.journal.store import Transaction, View
+from pullcord.journal.store import Scrubbed, Transaction, View
 from pullcord.journal.turnstile import POLL_S, Turnstile, TurnTimeout
 from pullcord.journal.wake import WakeAll, WakePipe
 
 T = TypeVar("T")
+_CUT_S: Final = 5.0  # how long to wait for readers; longer ones are told of
+REWRITE_MAX_BYTES: Final = 64 * 1024 * 1024  # more than that would hold up writers for too long
 
 
 class SqliteStore:
@@ -97,6 +99,34 @@ class SqliteStore:
                 self._give_back(reader)
         except apsw.Error as error:
             raise explained(error, "Reading", self._path) from error
+
+    def scrub(self, *, rewrite: bool = False) -> Scrubbed:
+        """Deleting overwrites the bytes where they stand. But SQLite leaves copies in the unused
+        parts of pages that it splits, so the file is written anew if it is small, or `rewrite`;
+        and the pages as they were stand in the write-ahead log, until that is cut off."""
+        with self._writing:
+            if self._closed:
+                raise JournalClosed
+            try:
+                has_traces = self._writer.has_traces()
+                if rewrite or (has_traces and self._writer.size() <= REWRITE_MAX_BYTES):
+                    self._in_turn(lambda: self._writer.run("VACUUM"))
+                    self._in_turn(lambda: self._writer.run("DELETE FROM traces"))
+                    has_traces = False
+                is_cut = self._cut_log()
+            except apsw.Error as error:
+                raise explained(error, "Writing to", self._path) from error
+            return "held" if not is_cut else "traces" if has_traces else "gone"
+
+    def _cut_log(self) -> bool:
+        until_s = time.monotonic() + _CUT_S
+        while True:
+            busy = self._writer.db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            if busy is None or busy[0] == 0:
+                return True
+            if time.monotonic() > until_s:
+                return False
+            time.sleep(POLL_S)
 
     def listen(self) -> "_Listener":
         try:
@@ -166,13 +196,16 @@ class SqliteStore:
 
     def _begin(self) -> None:
         """Enter a write transaction in turn. The turnstile is free again once the lock is ours."""
+        self._in_turn(lambda: self._writer.run("BEGIN IMMEDIATE"))
+
+    def _in_turn(self, work: Callable[[], None]) -> None:
         until_s = time.monotonic() + self._busy_timeout_s
         try:
             self._turnstile.enter(until_s=until_s)
             try:
                 while True:
                     try:
-                        return self._writer.run("BEGIN IMMEDIATE")
+                        return work()
                     except apsw.BusyError:
                         if time.monotonic() > until_s:
                             raise

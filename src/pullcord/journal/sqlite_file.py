@@ -11,7 +11,12 @@ from pullcord.errors import FormatUnknown, JournalError, StorageFailed, StoreRef
 from pullcord.journal.schema import APPLICATION_ID
 from pullcord.journal.turnstile import locks_hold
 
-PRAGMAS: Final = (("synchronous", 2), ("foreign_keys", 0), ("trusted_schema", 0))
+PRAGMAS: Final = (
+    ("synchronous", 2),
+    ("foreign_keys", 0),
+    ("trusted_schema", 0),
+    ("secure_delete", 1),  # what is deleted is overwritten: see `SqliteStore.scrub`
+)
 _NETWORK: Final = frozenset({"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "ceph", "sshfs"})
 _MAGIC: Final = b"SQLite format 3\0"
 _VERSION_AT, _APPLICATION_AT = 60, 68  # in a SQLite file's header, most significant byte first

@@ -15,7 +15,7 @@ from pullcord.journal.sqlite_file import explained, refuse_foreign
 from pullcord.journal.sqlite_rows import Connection
 from pullcord.journal.store import View
 
-_SINCE: Final = 4  # the version that brought the stop log
+_SINCE: Final = 5  # the version from which on the tables are as they are read
 
 
 @contextmanager

@@ -64,6 +64,12 @@ class Connection:
     def _all(self, statement: str, bindings: Sequence[Any]) -> list[tuple[Any, ...]]:
         return cast("list[tuple[Any, ...]]", self.db.execute(statement, bindings).fetchall())
 
+    def has_traces(self) -> bool:
+        return self._one("SELECT 1 FROM traces LIMIT 1", ()) is not None
+
+    def size(self) -> int:
+        return cast("int", self.db.pragma("page_count")) * cast("int", self.db.pragma("page_size"))
+
     # --- View ---
 
     def head(self, run_id: str) -> Head | None:
@@ -160,7 +166,7 @@ class Connection:
     def rows(self, run_id: str, *, after_seq: int, limit: int) -> list[Row]:
         found = self._all(
             "SELECT seq, at_ms, epoch, coalesce(payload, (SELECT data FROM blobs b "
-            "WHERE b.digest = r.digest)), digest, hash, drift_ms FROM records r "
+            "WHERE b.digest = r.digest)), coalesce(digest, covered), hash, drift_ms FROM records r "
             f"WHERE run = ({_NUM}) AND seq > ? ORDER BY seq LIMIT ?",
             (run_id, after_seq, limit),
         )
@@ -169,6 +175,14 @@ class Connection:
     def hash_of(self, run_id: str, seq: int) -> bytes | None:
         row = self._one(_HASH, (run_id, seq))
         return row[0] if row else None
+
+    def weight(self, run_id: str) -> int:
+        row = self._one(
+            "SELECT sum(length(coalesce(payload, (SELECT data FROM blobs b "
+            f"WHERE b.digest = r.digest)))) FROM records r WHERE run = ({_NUM})",
+            (run_id,),
+        )
+        return (row[0] if row else None) or 0
 
     def snapshot(self, run_id: str) -> Snapshot | None:
         row = self._one(
@@ -297,6 +311,27 @@ class Connection:
     def add_stop(self, row: StopRow) -> None:
         self.run("INSERT INTO stops VALUES (?, ?, ?, ?, ?, ?)", row)
         self.stopped = row
+
+    def erase(self, run_id: str, digests: Sequence[bytes], *, thread: str) -> None:
+        [[num]] = self._all(_NUM, (run_id,))
+        blobs = self._all("SELECT digest FROM records WHERE run = ? AND digest IS NOT NULL", (num,))
+        for seq, digest in enumerate(digests, start=1):
+            self.run(
+                "UPDATE records SET payload = NULL, digest = NULL, covered = ? "
+                "WHERE run = ? AND seq = ?",
+                (digest, num, seq),
+            )
+        for (digest,) in blobs:
+            self.run(
+                "DELETE FROM blobs WHERE digest = ?1 "
+                "AND NOT EXISTS (SELECT 1 FROM records WHERE digest = ?1)",
+                (digest,),
+            )
+        for table in ("snapshots", "acks", "live"):
+            self.run(f"DELETE FROM {table} WHERE run = ?", (num,))
+        self.run("UPDATE stops SET payload = NULL WHERE run = ?", (run_id,))
+        self.run("INSERT OR IGNORE INTO traces VALUES (?)", (num,))
+        self.run("UPDATE runs SET thread = ? WHERE num = ? AND thread <> ?1", (thread, num))
 
     def put_boot_base(self, boot: str, base_ms: int) -> None:
         self.run("INSERT INTO boots VALUES (?, ?)", (boot, base_ms))

@@ -5,7 +5,7 @@ and runs inside the transactions a store provides. `pullcord.testing.journal_con
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Final, NamedTuple, Protocol, TypeVar
+from typing import Final, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
 
 import msgspec
 
@@ -13,6 +13,9 @@ from pullcord.core.states import RunState
 from pullcord.journal.chain import Row
 
 T = TypeVar("T")
+Scrubbed: TypeAlias = Literal["gone", "held", "traces"]
+"""`gone`: nothing deleted is left in the files. `held`: not yet, somebody reads what was before.
+`traces`: stray copies may be left, and the store is too large to be written anew by the way."""
 INLINE_MAX_BYTES: Final = 16 * 1024
 
 
@@ -126,6 +129,10 @@ class View(Protocol):
         """The hash of one record."""
         ...
 
+    def weight(self, run_id: str) -> int:
+        """How many bytes the payloads of this run have."""
+        ...
+
     def snapshot(self, run_id: str) -> Snapshot | None: ...
     def ack(self, run_id: str, key: str) -> StoredAck | None: ...
     def blob(self, digest: bytes) -> bytes | None: ...
@@ -180,6 +187,12 @@ class Transaction(View, Protocol):
         ...
 
     def add_stop(self, row: StopRow) -> None: ...
+    def erase(self, run_id: str, digests: Sequence[bytes], *, thread: str) -> None:
+        """Delete the payloads of the first records of a run, one for each digest, which is kept in
+        its place; with them what was made of them: snapshot, acks, live text, blobs that no other
+        record refers to, and what the stop log says of the run. It is on `thread` from now on."""
+        ...
+
     def put_boot_base(self, boot: str, base_ms: int) -> None: ...
     def put_snapshot(self, run_id: str, snapshot: Snapshot) -> None: ...
     def put_ack(self, run_id: str, key: str, stored: StoredAck) -> None: ...
@@ -236,6 +249,11 @@ class Store(Protocol):
 
     def read(self, job: Callable[[View], T]) -> T:
         """Carry out `job` on a consistent look at the store, while others write."""
+        ...
+
+    def scrub(self, *, rewrite: bool = False) -> Scrubbed:
+        """See to it that nothing which was deleted can be read in the files any more. `rewrite`:
+        also if that takes a while, in which nobody else can write."""
         ...
 
     def listen(self) -> Listener: ...

@@ -31,10 +31,10 @@ async def born_of(journal: Journal, run_id: str, fork: Fork, limits_for: LimitsF
 
     Raises:
         InvalidInput: there is nothing there that may be gone on from.
+        RunForgotten: there is nothing there any more.
     """
+    first = await journal.birth(run_id, what="fork")
     source = await journal.load(run_id)
-    [first] = await journal.read(run_id, limit=1)
-    assert isinstance(first.event, Created)
     place = source.seq if fork.at is None else fork.at
     if not 1 <= place <= source.seq:
         raise InvalidInput(
@@ -49,21 +49,21 @@ async def born_of(journal: Journal, run_id: str, fork: Fork, limits_for: LimitsF
     is_aside = fork.aside is not None  # a question: a run out of budget can be asked too
     own = await _limits_like(source, fork, limits_for)
     return Created(
-        agent=first.event.agent,
+        agent=first.agent,
         thread=fork.made,
-        input=first.event.input if fork.aside is None else dump(fork.aside),
-        code_version=first.event.code_version,
-        target=first.event.target,
-        cwd=first.event.cwd,
+        input=first.input if fork.aside is None else dump(fork.aside),
+        code_version=first.code_version,
+        target=first.target,
+        cwd=first.cwd,
         by=fork.by,
         forked_from=run_id,
         forked_at=place,
         aside=is_aside,
-        model=first.event.model,
+        model=first.model,
         limits=own,
         price=price_in(own) or source.price,
         used=None if is_aside else await journal.used(run_id),
-        runaway=first.event.runaway,
+        runaway=first.runaway,
     )
 
 

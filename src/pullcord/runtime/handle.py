@@ -13,6 +13,7 @@ from pullcord.core.commands import (
     Cancel,
     Command,
     Deny,
+    Forget,
     Pause,
     Raise,
     Redirect,
@@ -23,8 +24,8 @@ from pullcord.core.commands import (
     Undo,
 )
 from pullcord.core.conditions import Used
-from pullcord.core.events import TAGS, CancelRequested, Record, TextEnded
-from pullcord.core.fold import evolve
+from pullcord.core.events import CancelRequested, Record, TextEnded
+from pullcord.core.fold import ends, evolve
 from pullcord.core.limits import Then
 from pullcord.core.receipts import Receipt, receipt
 from pullcord.core.run import Run
@@ -158,6 +159,15 @@ class RunHandle:
         """What `External(name)` among its limits waits for has happened."""
         return await self._ask(Signal(name=name, **_by(who)))
 
+    async def forget(self, *, drop_thread_name: bool = False, **who: Unpack[Signed]) -> Ack:
+        """Delete what was said and done in it, now that it has ended and nobody needs it; its
+        children are runs of their own (`Runtime.forget` has them too). That it ran is kept."""
+        asked = Forget(drop_thread_name=drop_thread_name, **_by(who))
+        ack = await self._journal.forget(self.id, asked)
+        if ack.holds:
+            await self._journal.scrub()
+        return ack
+
     async def used(self) -> Used:
         """Return what it, and everybody who works for it, has used of its limits."""
         return await self._journal.used(self.id)
@@ -195,7 +205,7 @@ class RunHandle:
                 if isinstance(item.event, CancelRequested) and item.event.quarantine:
                     hide = True
                 yield cursor, msgspec.structs.replace(item, event=as_viewed(item.event, hide=hide))
-                if TAGS[type(item.event)] in TERMINAL:
+                if ends(item.event):
                     return
 
     async def reached(self, *states: RunState) -> Run:

@@ -43,6 +43,7 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
     done: tuple[tuple[str, Any], ...] = ()  # step name and result, in the order they finished
     result: Any = None
     error: str = ""
+    forgotten: str = ""  # when, by whom and why all of that was deleted
 
 
 async def history(journal: Journal, thread: str, *, before: Run) -> list[Turn]:
@@ -77,6 +78,9 @@ async def earlier_runs(journal: Journal, before: Run) -> list[list[Record]]:
 
 
 def turn_of(run: Run, records: Sequence[Record]) -> Turn:
+    if run.forgotten:
+        gone = f"Its {run.forgotten}."
+        return Turn(run_id=run.id, agent=run.agent, state=run.state, forgotten=gone)
     keep_partial = run.cancel is None or run.cancel.keep_partial
     names: dict[str, str] = {}
     given: Any = None

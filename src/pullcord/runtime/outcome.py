@@ -6,7 +6,7 @@ from pullcord.core.events import Completed, Stopped
 from pullcord.core.run import Run
 from pullcord.core.states import RunState
 from pullcord.core.values import NULL, load
-from pullcord.errors import NotReached, RunCancelled, RunFailed, RunStopped
+from pullcord.errors import NotReached, RunCancelled, RunFailed, RunForgotten, RunStopped
 from pullcord.journal.journal import Journal
 
 
@@ -16,8 +16,11 @@ async def outcome(journal: Journal, run_id: str) -> Any:
     Raises:
         RunFailed, RunCancelled, RunStopped: it ended otherwise.
         NotReached: it has not ended.
+        RunForgotten: it has, and how is not known any more.
     """
     run = await journal.load(run_id)
+    if run.forgotten:
+        raise RunForgotten(run_id, deleted=str(run.forgotten), what="return the result of")
     if run.state in (RunState.COMPLETED, RunState.STOPPED):
         [record] = await journal.read(run_id, after_seq=run.state_seq - 1, limit=1)
         assert isinstance(record.event, Completed | Stopped)

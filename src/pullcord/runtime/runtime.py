@@ -5,9 +5,9 @@ import logging
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Final, Literal, TypeAlias, get_args
+from typing import Any, Final, Literal, TypeAlias, Unpack, get_args
 
-from pullcord.core.commands import Answer, Redirect
+from pullcord.core.commands import Answer, Forget, Redirect
 from pullcord.core.events import Created
 from pullcord.core.limits import Limits, Then, price_in
 from pullcord.core.run import Run
@@ -42,6 +42,7 @@ from pullcord.runtime.context import entering
 from pullcord.runtime.control import ControlThread
 from pullcord.runtime.driver import Driver
 from pullcord.runtime.flight import Flight
+from pullcord.runtime.forgetting import Forgetting, Which, forget, wanted_of
 from pullcord.runtime.forking import Fork, born_of
 from pullcord.runtime.handle import RunHandle
 from pullcord.runtime.holding import Holding
@@ -270,6 +271,26 @@ class Runtime:
         told = Redirect(by=by, instruction=instruction) if instruction is not None else None
         await self._create(made, born, alone=True, told=told)
         return self._taken_up(made)
+
+    async def forget(
+        self,
+        *runs: str,
+        yes: bool = False,
+        drop_thread_name: bool = False,
+        rewrite: bool = False,
+        by: str = "program",
+        reason: str = "",
+        **which: Unpack[Which],
+    ) -> Forgetting:
+        """Delete what was said and done in these runs, or in those that are meant by `which`, and
+        in their children; that they ran is kept. Without `yes` only say what that would be.
+
+        One run is one transaction. `drop_thread_name`: list each under its own id. `rewrite`: the
+        whole store anew, also if it is so large that others have to wait for that.
+        """
+        wanted = wanted_of(runs, which, now_ms=self.clock.wall_ms())
+        asked = Forget(by=by, reason=reason, drop_thread_name=drop_thread_name)
+        return await forget(self.journal, wanted, asked if yes else None, rewrite=rewrite)
 
     async def _create(
         self, run_id: str, born: Created, *, alone: bool, told: Redirect | None = None

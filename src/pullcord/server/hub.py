@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from pullcord.core.events import CancelRequested, Record, TextEnded, encode_event
+from pullcord.core.events import CancelRequested, Forgotten, Record, TextEnded, encode_event
 from pullcord.core.handed import Handed, shown
 from pullcord.core.panel import Panel, panel
 from pullcord.core.states import NEEDS_OWNER
@@ -143,6 +143,8 @@ class Channel:
                 self._hub.note(self.run_id, what.seq, self.readers.values())
             if isinstance(event, CancelRequested) and event.quarantine:
                 self._quarantine()
+            if isinstance(event, Forgotten):
+                self._empty()
             if frame := framed(item, hide=self.hide):
                 self._ring.append(frame)
                 self._size += len(frame.data)
@@ -161,6 +163,10 @@ class Channel:
         if self.hide:
             return
         self.hide = True
+        self._empty()
+
+    def _empty(self) -> None:
+        """What was said before is not kept here either."""
         if self._ring:
             self.start = further(self.start, self._ring[-1].cursor)
         self._ring.clear()

@@ -107,11 +107,10 @@ async def run(desk: Desk, request: Request, _: None) -> RunShown:
     [first] = await journal.read(seen.run.id, limit=1)
     last = await journal.read(seen.run.id, after_seq=seen.run.state_seq - 1, limit=1)
     born, end = as_viewed(first.event, hide=hide), as_viewed(last[0].event, hide=hide)
-    assert isinstance(born, Created)
     result = value_of(end.result) if isinstance(end, Completed | Stopped) else None
     return RunShown(
         desk.hub.panel(seen),
-        value_of(born.input),
+        value_of(born.input) if isinstance(born, Created) else None,  # None: it is forgotten
         result,
         seen.run.created_at_ms,
         seen.run.code_version,

@@ -108,12 +108,12 @@ async def _birth(desk: Desk, run_id: str) -> Created:
 
     Raises:
         AgentUnknown: nobody here could go on with it.
+        RunForgotten: nobody could.
     """
-    [first] = await desk.runs.journal.read(run_id, limit=1)
-    assert isinstance(first.event, Created)
-    if first.event.agent not in desk.runs.agents:
-        raise AgentUnknown(first.event.agent, known=desk.runs.agents)
-    return first.event
+    first = await desk.runs.journal.birth(run_id, what="go on from")
+    if first.agent not in desk.runs.agents:
+        raise AgentUnknown(first.agent, known=desk.runs.agents)
+    return first
 
 
 # --- credentials ----------------------------------------------------------------------------------

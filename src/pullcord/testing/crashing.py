@@ -19,7 +19,7 @@ import msgspec
 
 from pullcord.journal.clock import Clock
 from pullcord.journal.journal import Journal
-from pullcord.journal.store import Listener, Store, Transaction, View
+from pullcord.journal.store import Listener, Scrubbed, Store, Transaction, View
 
 T = TypeVar("T")
 When: TypeAlias = Literal["before", "inside", "after"]
@@ -44,6 +44,9 @@ class WrappedStore:
 
     def read(self, job: Callable[[View], T]) -> T:
         return self._inner.read(job)
+
+    def scrub(self, *, rewrite: bool = False) -> Scrubbed:
+        return self._inner.scrub(rewrite=rewrite)
 
     def listen(self) -> Listener:
         return self._inner.listen()

@@ -16,7 +16,18 @@ from typing import Final, TypeAlias, cast
 
 import msgspec
 
-from pullcord.core.commands import Answer, Cancel, Command, Pause, Redirect, Resume, Settle, Source
+from pullcord.core.commands import (
+    Answer,
+    Cancel,
+    Command,
+    Forget,
+    Pause,
+    Redirect,
+    Resume,
+    Settle,
+    Source,
+    Undo,
+)
 from pullcord.core.events import (
     AttentionRaised,
     Blocked,
@@ -25,13 +36,17 @@ from pullcord.core.events import (
     Completed,
     Created,
     Event,
+    Failed,
+    Forgotten,
     Paused,
     QuestionAsked,
     Record,
     Requeued,
     StepFinished,
     StepStarted,
+    StepUndone,
     TextEnded,
+    UndoStarted,
 )
 from pullcord.core.fold import replay
 from pullcord.core.states import RunState
@@ -46,6 +61,7 @@ from pullcord.errors import (
     InvalidText,
     JournalClosed,
     PullcordError,
+    RunForgotten,
     RunNotFound,
     ThreadBusy,
 )
@@ -53,6 +69,7 @@ from pullcord.journal.hands import Hands
 from pullcord.journal.journal import Journal
 from pullcord.journal.ledger import Append, Appended, Claim, Order
 from pullcord.journal.reading import Cursor
+from pullcord.journal.retention import Wanted
 from pullcord.journal.stoplog import START, cover, next_hash
 from pullcord.journal.store import LiveText, Store, Transaction
 from pullcord.journal.watch import Changed
@@ -619,6 +636,107 @@ async def a_large_payload_is_kept_whole(bench: _Bench) -> None:
     assert await bench.journal.blob(sha256(b"never").hexdigest()) is None
     await bench.add(claim, Completed(result=large))
     assert (await bench.journal.load("r1")).state is RunState.COMPLETED
+
+
+@_check
+async def of_a_forgotten_run_only_the_record_that_says_so_is_left(bench: _Bench) -> None:
+    large = dump("x" * 300_000)
+    for run_id in ("r1", "r2"):
+        await bench.create(run_id)
+        claim = await bench.own(run_id)
+        await bench.journal.command(run_id, Redirect(by="ana", instruction="EU only", key="k1"))
+        for number in range(120):
+            finished = StepFinished(step=f"s{number}", result=large if number == 7 else dump(1))
+            await bench.add(claim, StepStarted(step=f"s{number}", name="work"), finished)
+        await bench.journal.say(claim.lease, "p1", "Hello", offset=0)
+        await bench.add(claim, TextEnded(part="p1", text="Hello"), Completed(result=large))
+        await bench.journal.release(claim.lease)
+    before, records = await bench.journal.load("r2"), await bench.journal.read("r2")
+    end = (await bench.journal.head("r1")).seq
+    ack = await bench.journal.forget("r1", Forget(by="ana", reason="her wish", key="k2"))
+    assert (ack.verdict, ack.seq, ack.state) == ("applied", end + 1, RunState.COMPLETED)
+    [last] = await bench.journal.read("r1")
+    assert (last.seq, type(last.event)) == (end + 1, Forgotten)
+    run = await bench.journal.load("r1")
+    assert run == replay("r1", [last])
+    assert (run.state, run.agent, run.thread) == (RunState.COMPLETED, "churn", "t-r1")
+    assert run.forgotten is not None
+    assert (run.forgotten.by, run.forgotten.reason) == ("ana", "her wish")
+    assert run.used_at(0).steps == 120
+    for after_seq in (0, 7, end):
+        items = await bench.journal.stream("r1", Cursor(after_seq), limit=5)
+        assert items == [(Cursor(end + 1), last)]
+    assert (await bench.journal.forget("r1", Forget(by="bo"))).verdict == "already"
+    again = Redirect(by="ana", instruction="EU only", key="k1")
+    assert (await bench.journal.command("r1", again)).reason == "forgotten"
+    await bench.journal.remark("r1", AttentionRaised(item="i", text="too late"))
+    assert (await bench.journal.head("r1")).seq == end + 1
+    assert await bench.journal.scrub() == "gone"
+    assert await bench.journal.load("r2") == before
+    assert await bench.journal.read("r2") == records
+    [left] = await bench.journal.forgettable(Wanted(thread="t-r2"))
+    assert (left.run, left.records, left.bytes > 600_000) == ("r2", end, True)
+    assert await bench.journal.forgettable(Wanted(thread="t-r1")) == []
+
+
+@_check
+async def who_still_needs_a_run_keeps_it_from_being_forgotten(bench: _Bench) -> None:
+    async def forget(run_id: str) -> tuple[str, str]:
+        ack = await bench.journal.forget(run_id, Forget(by="ana"))
+        return ack.verdict, ack.reason
+
+    async def fork(run_id: str, source: str) -> None:
+        born = Created(agent="churn", thread=run_id, forked_from=source, forked_at=1)
+        await bench.journal.append(Append(run_id=run_id, events=[born], expected_seq=0))
+
+    await bench.create("early", thread="talk")
+    await bench.journal.command("early", Cancel(by="ana"))
+    await bench.create("r1", thread="talk")
+    assert await forget("early") == ("rejected", "needed")
+    claim = await bench.own("r1")
+    assert await forget("r1") == ("rejected", "living")
+    done = StepFinished(step="a")
+    await bench.add(claim, StepStarted(step="a", name="a", undoable=True), done)
+    await bench.add(claim, AttentionRaised(item="i", text="look"), Failed(error="boom"))
+    assert await forget("r1") == ("rejected", "attention")
+    await bench.journal.command("r1", Settle(by="ana", item="i"))
+    assert await forget("r1") == ("rejected", "held")
+    await bench.journal.release(claim.lease)
+    await bench.journal.command("r1", Undo(by="ana"))
+    assert await forget("r1") == ("rejected", "undoing")
+    claim = await bench.own("r1")
+    await bench.add(claim, UndoStarted(step="a", attempt=1), StepUndone(step="a"))
+    await bench.journal.release(claim.lease)
+    await fork("f1", "r1")
+    await bench.journal.command("f1", Cancel(by="ana"))
+    await fork("f2", "f1")  # goes on from the other two, and from what was said before them
+    for run_id in ("early", "r1", "f1"):
+        assert await forget(run_id) == ("rejected", "needed")
+    await bench.journal.command("f2", Cancel(by="ana"))
+    assert await forget("early") == ("applied", "")
+    assert await forget("r1") == ("applied", "")
+    for source in ("r1", "f1"):  # also not by way of a fork that still has its own records
+        await _refused(RunForgotten, fork("f3", source))
+    await _refused(RunNotFound, bench.journal.head("f3"))
+    assert (await bench.journal.load("f1")).forked_from == "r1"
+    assert await forget("f1") == ("applied", "")
+
+
+@_check
+async def what_another_run_says_in_the_same_words_is_kept(bench: _Bench) -> None:
+    said = TextEnded(part="p1", text="the same " * 4000)
+    for run_id in ("r1", "r2"):
+        await bench.create(run_id)
+        claim = await bench.own(run_id)
+        await bench.add(claim, said, Completed())
+        await bench.journal.release(claim.lease)
+    assert (await bench.journal.forget("r1", Forget(by="ana"))).holds
+    assert [type(r.event) for r in await bench.journal.read("r1")] == [Forgotten]
+    assert (await bench.journal.read("r2"))[2].event == said
+    ack = await bench.journal.forget("r2", Forget(by="ana", drop_thread_name=True))
+    assert ack.holds
+    assert (await bench.journal.load("r2")).thread == "r2"
+    assert await bench.journal.runs(thread="t-r2") == []
 
 
 @_check

@@ -12,6 +12,7 @@ from pullcord.core.events import (
     ChildEnded,
     ConditionMet,
     DoubtSettled,
+    Forgotten,
     GuardTripped,
     Hurried,
     LimitReached,
@@ -61,6 +62,8 @@ def pressed(event: Any) -> tuple[str, str]:
             return "↑", f"set other limits: {caps}"
         case Signalled():
             return "·", f"said that it has happened: {event.name}"
+        case Forgotten():
+            return "∅", "had all before this deleted"
         case DoubtSettled():
             return "?", f"said of a step in doubt: {event.choice}"
         case _:

@@ -55,7 +55,8 @@ export type JournalEvent =
   | Spent
   | AttentionRaised
   | AttentionSettled
-  | GuardTripped;
+  | GuardTripped
+  | Forgotten;
 
 export type Choice = "happened" | "run" | "skip";
 export type Effect = "none" | "idempotent" | "once";
@@ -523,6 +524,24 @@ export interface GuardTripped {
   step?: string;
   part?: string;
   evidence?: string;
+}
+
+/** The payloads of all records before this one are deleted, on purpose. */
+export interface Forgotten {
+  type: "forgotten";
+  by: string;
+  reason?: string;
+  source?: Source; // "person"
+  key?: string | null;
+  via?: string;
+  agent: string;
+  thread: string;
+  state: string;
+  epoch: number;
+  created_at_ms: number;
+  ended_at_ms: number;
+  parent?: string | null;
+  used?: Used | null;
 }
 
 /** When a run stops by itself, and how: it ends (`stop`), ends with one last answer without tools (`wrap_up`), or waits for somebody to say how it goes on (`pause_and_ask`). */

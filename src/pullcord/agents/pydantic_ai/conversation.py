@@ -17,7 +17,7 @@ from pullcord.agents.pydantic_ai.messages import (
     return_of,
 )
 from pullcord.agents.pydantic_ai.outcomes import said_in
-from pullcord.core.events import Created, Event, InstructionSettled, Record
+from pullcord.core.events import Created, Event, Forgotten, InstructionSettled, Record
 from pullcord.core.fold import replay
 from pullcord.core.run import Run
 from pullcord.core.states import RunState
@@ -30,6 +30,7 @@ from pullcord.runtime.identity import short_id
 from pullcord.runtime.memory import Memory, Past
 from pullcord.runtime.modelling import shown_before, step_of
 
+_FORGOTTEN: Final = "[What was said and done here before was deleted on request.]"
 _LET_DIE: Final = "Do not go on with it unless you are asked to."
 
 
@@ -146,6 +147,8 @@ def retold(
 ) -> Messages:
     """A run as messages, after those that were there before it. `live`: it goes on, and this is
     what it is saying."""
+    if isinstance(records[0].event, Forgotten):
+        return [*known, m.ModelRequest([m.UserPromptPart(_FORGOTTEN)])]
     run = replay(records[0].run_id, records)
     memory = Memory.of(records)
     memory.texts |= {part: (text, False) for part, text in (live or {}).items()}
