@@ -16,6 +16,7 @@ from pullcord import Context, RunHandle, RunState, Runtime
 from pullcord.core.commands import Cancel, Forget, Pause, Redirect, Resume
 from pullcord.core.events import (
     AttentionRaised,
+    Cancelled,
     Completed,
     Created,
     Event,
@@ -27,14 +28,18 @@ from pullcord.core.events import (
     StepStarted,
     TextEnded,
 )
+from pullcord.core.stops import PayloadsForgotten, decode_entry
 from pullcord.core.values import dump
 from pullcord.errors import ChainBroken, InvalidInput, RunForgotten
+from pullcord.journal.anchor import AnchorFile, anchor_of
 from pullcord.journal.chain import link
 from pullcord.journal.journal import Journal
 from pullcord.journal.ledger import Append, Claim
 from pullcord.journal.retention import Wanted
 from pullcord.journal.schema import MIGRATIONS
 from pullcord.journal.sqlite import SqliteStore
+from pullcord.journal.sqlite_look import looking_at
+from pullcord.journal.verify import verify
 from tests.promises.test_a_snapshot_is_only_a_cache import edit
 from tests.runs.stage import World, stage
 
@@ -91,6 +96,11 @@ class Life:
     async def end(self) -> None:
         assert self._claim
         await self._add(Completed(result=dump(self._word("end"))))
+        await self._journal.release(self._claim.lease)
+
+    async def cancelled(self) -> None:
+        assert self._claim
+        await self._add(Cancelled())
         await self._journal.release(self._claim.lease)
 
     async def live(self) -> "Life":
@@ -301,7 +311,7 @@ async def test_a_changed_payload_is_not_deleted_but_kept_as_evidence(two_runs: P
     assert before
 
 
-async def test_a_payload_deleted_with_a_made_up_act_leaves_that_act(two_runs: Path) -> None:
+async def _forge(two_runs: Path) -> None:
     """Whoever can write the file can do what `forget` does, and cannot do it without its record."""
     async with Journal.open(two_runs) as journal:
         head = await journal.head("whole")
@@ -317,6 +327,10 @@ async def test_a_payload_deleted_with_a_made_up_act_leaves_that_act(two_runs: Pa
         "INSERT INTO records (run, seq, at_ms, epoch, payload, hash, drift_ms) VALUES "
         f"(1, {seq}, {at_ms}, 0, x'{act.hex()}', x'{made.hex()}', 0)",
     )
+
+
+async def test_a_payload_deleted_with_a_made_up_act_leaves_that_act(two_runs: Path) -> None:
+    await _forge(two_runs)
     async with Journal.open(two_runs) as journal:
         run = await journal.load("whole")
         assert run.forgotten is not None
@@ -489,17 +503,66 @@ async def test_children_go_with_the_run_that_they_worked_for(tmp_path: Path) -> 
 
 
 async def test_what_is_quarantined_is_evidence_until_somebody_names_it() -> None:
-    async with stage(agent=_agent) as runtime:
-        run = await runtime.start("agent", "May", run_id="leak")
+    async def asks(ctx: Context) -> str:
+        return await ctx.ask("sure?")
+
+    async with stage(asks=asks) as runtime:
+        run = await runtime.start("asks", run_id="leak")
+        await run.reached(RunState.WAITING)
         await run.cancel(by="guard", quarantine=True)
-        await run.reached(*(RunState.CANCELLED, RunState.COMPLETED))
+        await run.reached(RunState.CANCELLED)
         await runtime.let_go(run.id)
-        [kept] = (await runtime.forget(older_than_s=0, yes=True)).kept or (None,)
-        if (await run.look()).state is RunState.CANCELLED:
-            assert kept is not None
-            assert "evidence" in kept.kept
+        [kept] = (await runtime.forget(older_than_s=0, yes=True)).kept
+        assert "evidence" in kept.kept
         [gone] = (await runtime.forget(run.id, yes=True)).gone
         assert gone.run == "leak"
+
+
+# --- and the stop log knows --------------------------------------------------------------------
+
+
+async def test_the_stop_log_names_the_act_and_forgets_what_it_said_of_the_run(
+    tmp_path: Path,
+) -> None:
+    path, why = tmp_path / "runs.db", canary("why")
+    async with Journal.open(path) as journal:
+        kept = await Life(journal, "kept").live()
+        life = Life(journal, "gone")
+        await life.begin()
+        await journal.command("gone", Cancel(by="ana", reason=why, undo=False))
+        [asked] = await journal.stops(run="gone")
+        assert asked.payload is not None
+        assert why.encode() in asked.payload
+        await life.cancelled()
+        await journal.forget("gone", Forget(by="bo", reason="a wish"))
+        assert await journal.scrub() == "gone"
+        *before, last = await journal.stops(run="gone")
+        assert before
+        assert all(row.payload is None for row in before)
+        assert last.payload is not None
+        entry = decode_entry(last.payload)
+        assert isinstance(entry.act, PayloadsForgotten)
+        assert (entry.act.by, entry.act.runs, entry.act.records > 3) == ("bo", ("gone",), True)
+        assert entry.hash == (await journal.head("gone")).hash.hex()
+        assert found_in(path, {why, *life.words}) == set()
+        assert kept.words
+    assert _broken(path) == []
+
+
+async def test_an_act_that_is_not_in_the_stop_log_is_found_by_whoever_verifies(
+    two_runs: Path,
+) -> None:
+    assert _broken(two_runs) == []
+    await _forge(two_runs)
+    async with Journal.open(two_runs) as journal:
+        assert (await journal.load("whole")).forgotten
+    [found] = _broken(two_runs)
+    assert "no entry of the log says that it was deleted" in found
+
+
+def _broken(path: Path) -> list[str]:
+    with looking_at(path) as view:
+        return [found.why for found in verify(view, AnchorFile(anchor_of(path))).broken]
 
 
 async def test_a_look_at_what_is_meant_changes_nothing(two_runs: Path) -> None:

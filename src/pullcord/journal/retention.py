@@ -78,7 +78,7 @@ def _meant(view: View, wanted: Wanted) -> Iterator[Head]:
         states=wanted.states, thread=wanted.thread, before=None, limit=_EVERY_RUN
     )
     for head in asked_for:
-        is_old = wanted.ended_before_ms is None or head.updated_at_ms < wanted.ended_before_ms
+        is_old = wanted.ended_before_ms is None or head.updated_at_ms <= wanted.ended_before_ms
         if not is_old or is_forgotten(view, head):
             continue
         if wanted.of is None or _birth(view, head.run_id).by == wanted.of:
