@@ -77,6 +77,7 @@ MAY_LOAD_FOR_A_SERVER = {
     "pullcord",
     "pullcord.cli",
     "pullcord.cli.address",
+    "pullcord.cli.answers",
     "pullcord.cli.as_json",
     "pullcord.cli.client",
     "pullcord.cli.control",

@@ -1,6 +1,6 @@
 """The list: who needs a person first, then the newest; changed run by run, under a still finger."""
 
-from collections.abc import AsyncGenerator, Collection, Iterable
+from collections.abc import Iterable
 
 import msgspec
 from hypothesis import given, settings
@@ -83,10 +83,6 @@ class Counting(Local):
     async def panels(self, *run_ids: str) -> list[Panel]:
         self.asked.extend(run_ids)
         return await super().panels(*run_ids)
-
-    async def changes(self) -> AsyncGenerator[Collection[str]]:
-        async for runs in super().changes():
-            yield runs
 
 
 async def test_a_change_costs_one_look_at_one_run_not_a_reload(office: Office) -> None:

@@ -4,19 +4,12 @@ from typing import Final, NamedTuple
 
 from rich.cells import cell_len
 
+from pullcord.core.keys import OF_VERB, Keymap
 from pullcord.core.panel import Button, Panel
 from pullcord.tui.lines import BLANK, Line, Piece, flat, line, padded, spread, wrapped
 from pullcord.tui.words import ROLE, clock, count, dollars, elapsed
 
 _NEAR: Final = 0.8
-_KEYS: Final = {
-    "pause": "p",
-    "resume": "p",
-    "redirect": "r",
-    "cancel": "c",
-    "review": "a",
-    "raise": "+",
-}
 _ALWAYS: Final = ("done", "undone", "in_doubt", "not_attempted")
 _IF_ANY: Final = ("could_not_undo", "failed", "interrupted", "under_way")
 _ENDING: Final = ("cancelling", "stopping")
@@ -122,7 +115,7 @@ def tally(of: dict[str, int]) -> str:
     return " · ".join(f"{of[name]} {name.replace('_', ' ')}" for name in names)
 
 
-def keys(panel: Panel, width: int) -> list[Line]:
+def keys(panel: Panel, width: int, bound: Keymap) -> list[Line]:
     """What each key would do now: its name, and below it the consequence, or why it cannot."""
     if panel.ended:
         return _afterwards(panel, width)
@@ -132,22 +125,22 @@ def keys(panel: Panel, width: int) -> list[Line]:
     whole = sum(place.share for place in places)
     found = [_at(place, panel.buttons) for place in places]
     widths = [min(width * place.share // whole, 52) for place in places]
-    return _columns(found, widths)
+    return _columns(found, widths, bound)
 
 
 def _at(place: Place, buttons: tuple[Button, ...]) -> Button | None:
     return next((button for button in buttons if button.verb in place.verbs), None)
 
 
-def _columns(buttons: list[Button | None], widths: list[int]) -> list[Line]:
+def _columns(buttons: list[Button | None], widths: list[int], bound: Keymap) -> list[Line]:
     rows: list[list[Piece]] = [[], [], []]
     for button, room in zip(buttons, widths, strict=True):
         label, role = "", "strong"
         if button:
-            key = _KEYS.get(button.verb, "")
+            key = f" {bound[OF_VERB[button.verb]]} "
             label, role = f"{button.label}", "muted" if button.off else "strong"
-            rows[0].append(Piece(f" {key} ", "key off" if button.off else "key"))
-            rows[0].append(Piece(padded(f" {label}", room - 3), role))
+            rows[0].append(Piece(key, "key off" if button.off else "key"))
+            rows[0].append(Piece(padded(f" {label}", room - len(key)), role))
             said = wrapped(button.off or button.says, room - 2)
         else:
             rows[0].append(Piece(" " * room))
