@@ -105,7 +105,10 @@ MUST_NOT_LOAD = {
     "email",
     "http",
     "logging",
+    "secrets",
+    "shutil",
     "ssl",
+    "stringprep",
     "tempfile",
     "tomllib",
 }

@@ -131,7 +131,9 @@ class Client:
         self._line.sendall("\r\n".join(head).encode("ascii") + b"\r\n\r\n" + (body or b""))
 
     def _connected(self) -> socket.socket:
-        line = socket.create_connection((self.where.host, self.where.port), _CONNECT_S)
+        # As bytes: for a name in text Python loads tables for names that are not ASCII.
+        host: Any = self.where.host.encode("ascii")
+        line = socket.create_connection((host, self.where.port), _CONNECT_S)
         line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if not self.where.is_tls:
             return line

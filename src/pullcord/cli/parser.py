@@ -3,6 +3,7 @@
 import argparse
 import os
 import sys
+from contextlib import suppress
 from typing import Final, NamedTuple, NoReturn
 
 from pullcord import __version__
@@ -315,9 +316,21 @@ VERBS: Final[dict[str, Verb]] = {
 
 def described(name: str) -> argparse.ArgumentParser:
     """The words of one command alone."""
-    parser = argparse.ArgumentParser(prog=f"pullcord {name}")
+    parser = argparse.ArgumentParser(prog=f"pullcord {name}", formatter_class=_Formatter)
     _describe(parser, name)
     return parser
+
+
+class _Formatter(argparse.RawDescriptionHelpFormatter):
+    """As wide as the terminal. argparse would ask shutil for that, which loads three archivers, and
+    asks for every argument that is described."""
+
+    def __init__(self, prog: str) -> None:
+        said = os.environ.get("COLUMNS", "")
+        columns = int(said) if said.isdecimal() else 0
+        with suppress(OSError, ValueError):  # it is no terminal
+            columns = columns or os.get_terminal_size(sys.stdout.fileno()).columns
+        super().__init__(prog, width=(columns or 80) - 2)
 
 
 class _Parser(argparse.ArgumentParser):
@@ -336,7 +349,7 @@ def parse(argv: list[str]) -> argparse.Namespace:
         prog="pullcord",
         description="The cord that stops an AI agent: pause, redirect, resume, cancel.",
         epilog=f"{PLACES}\n\n{STATUS}",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=_Formatter,
     )
     parser.add_argument("--version", action="version", version=f"pullcord {__version__}")
     # `prog` is given, because argparse would load more than all of us to find it out.
@@ -351,7 +364,7 @@ def parse(argv: list[str]) -> argparse.Namespace:
                 help=verb.summary,
                 description=f"{verb.summary}\n\n{verb.text}",
                 epilog=f"Examples:\n{examples}\n\n{STATUS}",
-                formatter_class=argparse.RawDescriptionHelpFormatter,
+                formatter_class=_Formatter,
             )
             _describe(described, name)
     return parser.parse_args(argv)

@@ -1,6 +1,6 @@
 """A server as a command uses it: the same runs, words and errors as those of a store."""
 
-import secrets
+import os
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
@@ -83,7 +83,7 @@ class Remote:
         command = check_command(sealed(command))
         fields = msgspec.structs.asdict(command)
         body = {k: v for k, v in fields.items() if k not in _NOT_SENT and v is not None}
-        body.setdefault("key", secrets.token_hex(8))
+        body.setdefault("key", os.urandom(8).hex())
         if isinstance(command, Approve):
             body["call"] = command.call or _UNKNOWN_CALL
             if not command.edited:
@@ -159,7 +159,7 @@ class Remote:
     def begin(self, verb: str, run_id: str | None, said: dict[str, Any]) -> str:
         """Whoever got no answer looks whether the run is there: it is not started twice."""
         path = f"/runs/{run_id}/{verb}" if run_id else "/runs"
-        made = said.get("run_id") or secrets.token_hex(4)
+        made = said.get("run_id") or os.urandom(4).hex()
         body = {k: v for k, v in said.items() if v is not None} | {"run_id": made}
         try:
             answer = self._post(path, body, again=False)
