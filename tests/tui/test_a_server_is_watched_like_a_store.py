@@ -177,6 +177,15 @@ async def test_a_right_that_is_taken_back_ends_the_watching_and_says_so(serving:
     admin.close()
 
 
+async def test_the_kill_switch_of_a_server_is_on_the_screen(serving: Serving) -> None:
+    serving.begin("asks", "r1")
+    serving.here.reached(S.WAITING)
+    async with watching(serving, "view") as eyes:
+        await eyes.sees("? Waiting")
+        assert serving.here("kill-switch", "engage", "--reason", "fire").status == 0
+        await eyes.sees("■ The kill switch is engaged (by ana: fire)")
+
+
 VIEWS = ("1", "2", "4", "5")
 
 

@@ -6,7 +6,7 @@ import threading
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import aclosing, suppress
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -21,6 +21,7 @@ from pullcord.core.receipts import Receipt
 from pullcord.core.states import NEEDS_OWNER, RunState
 from pullcord.errors import ServerRefused
 from pullcord.journal.reading import Item
+from pullcord.killswitch.flags import Flag, Scope
 from pullcord.tui.source import News, Waiting
 
 T = TypeVar("T")
@@ -71,6 +72,10 @@ class Served:
                     news = _after(news, event, where=self.name)
                 if news != News():
                     yield news
+
+    async def switched_off(self) -> list[str]:
+        found = await self._looks.ask(lambda there: there.switch("status", "", "", ""))
+        return [_said(one) for one in found["engaged"]]
 
     async def follow(self, run_id: str) -> AsyncGenerator[Sequence[Item]]:
         ear = Ear(self._client, f"/runs/{run_id}/events", "0", patience=float("inf"))
@@ -144,6 +149,11 @@ def _after(news: News, event: Event, *, where: str) -> News:
             return News(news.panels, trouble=trouble)
         case _:
             return news
+
+
+def _said(engaged: dict[str, Any]) -> str:
+    scope = Scope(engaged["scope"], engaged["name"]) if engaged["scope"] != "all" else Scope()
+    return Flag(scope, "", engaged["by"], engaged["reason"], "", engaged["at_ms"]).said()
 
 
 def _panel(event: Event) -> Panel:

@@ -6,7 +6,7 @@ Nothing is stopped by leaving, by Esc, or by any single key.
 
 import time
 from collections.abc import Callable, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from typing import ClassVar, Final
 
 from textual import events
@@ -23,7 +23,7 @@ from pullcord.errors import PullcordError
 from pullcord.tui.bar import Bar, Words
 from pullcord.tui.control import Control
 from pullcord.tui.cord import Around, Cord
-from pullcord.tui.frame import status, title
+from pullcord.tui.frame import banner, status, title
 from pullcord.tui.hand import READ_S, Hand
 from pullcord.tui.keys import hint
 from pullcord.tui.lines import Line
@@ -40,6 +40,7 @@ _ENDED_MAX: Final = 2000  # of runs that have ended; older ones: pullcord ps --a
 _NOTICE_S: Final = 12.0
 _LOOK_S: Final = 5.0  # that a process has died is in no record
 _WIDE: Final = 110
+_HELD: Final = (RunState.PAUSING, RunState.PAUSED)
 _ASKED_FIRST: Final = (RunState.WAITING, RunState.PAUSED)
 
 
@@ -72,11 +73,13 @@ class Top(App[str], inherit_bindings=False):
         self.roster = Roster()
         self.is_loaded = False
         self.notice = ""
+        self.engaged: list[str] = []  # what the kill switch is engaged for
         self.trouble = ""  # why nothing new is heard
         self._living_only = False
         self._notice_timer: Timer | None = None
         hand, control = Hand(now), Control(source, me, say=self.say, look=self._look)
         self.title_line, self.hint = Sheet(self._title, id="title"), Sheet(self._hint, id="hint")
+        self.banner = Sheet(lambda width: banner(self.engaged, width), id="banner")
         self.filter = Words(id="filter", compact=True, placeholder="only runs with these words")
         self.runs = RunList(self.roster, now, id="runs")
         self.pane = Pane(source, hand, now, bound, self.say)
@@ -86,6 +89,7 @@ class Top(App[str], inherit_bindings=False):
 
     def compose(self) -> ComposeResult:
         yield self.title_line
+        yield self.banner
         yield self.filter
         with Container(id="both"):
             yield self.runs
@@ -127,6 +131,8 @@ class Top(App[str], inherit_bindings=False):
                     if news.is_fresh:
                         self.run_worker(self._load, group="load", exclusive=True)
                     self._take(news.panels)
+                    if news.is_fresh or any(one.state in _HELD for one in news.panels):
+                        self.run_worker(self._look_at_switch, group="switch", exclusive=True)
                     self._tell_trouble(news.trouble)
         except PullcordError as error:
             self.is_loaded = True
@@ -146,11 +152,19 @@ class Top(App[str], inherit_bindings=False):
         rows = self.roster.rows
         if self.trouble:
             return
+        await self._look_at_switch()
         if driven := [run for run in shown if rows[run].panel.state in NEEDS_OWNER]:
             try:
                 await self._look(*driven)
             except PullcordError as error:
                 self.say(str(error))
+
+    async def _look_at_switch(self) -> None:
+        """It may be pulled at any time, by anybody, and then nothing else is as important."""
+        with suppress(PullcordError):  # whoever cannot say says so elsewhere
+            self.engaged = await self._source.switched_off()
+            self.set_class(bool(self.engaged), "engaged")
+            self.banner.update()
 
     def _take(self, panels: Sequence[Panel]) -> None:
         stayed = self.roster.take(panels, self._now())

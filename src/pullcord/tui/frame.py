@@ -1,5 +1,7 @@
 """The first line of the screen and the last: what is listed, and what happens around it."""
 
+from collections.abc import Sequence
+
 from pullcord.tui.lines import Line, Piece, flat, line, spread
 from pullcord.tui.roster import Roster
 from pullcord.tui.words import count
@@ -16,6 +18,16 @@ def title(roster: Roster, where: str, width: int, *, is_loaded: bool, living_onl
     only = " · living only" if living_only else ""
     name = Piece(f" · {flat(where, 80)}{only}", "muted")
     return spread((Piece("pullcord top", "strong"), name), tuple(found), width)
+
+
+def banner(engaged: Sequence[str], width: int) -> list[Line]:
+    """While the kill switch is engaged: that it is, and the way out. Nothing, while it is not."""
+    if not engaged:
+        return []
+    said = flat(f"{engaged[0][:1].upper()}{engaged[0][1:]}", 300)
+    more = f", and {len(engaged) - 1} more" if len(engaged) > 1 else ""
+    left = line(f"■ {said}{more}. Nothing starts.", role="held strong")
+    return [spread(left, line("pullcord kill-switch release", role="muted"), width)]
 
 
 def status(notice: str, trouble: str, keys: str) -> Line:

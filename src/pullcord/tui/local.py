@@ -80,6 +80,9 @@ class Local:
         finally:
             stop()
 
+    async def switched_off(self) -> list[str]:
+        return [flag.said() for flag in await asyncio.to_thread(self._journal.flags.raised)]
+
     async def follow(self, run_id: str) -> AsyncGenerator[Sequence[Item]]:
         run = await self._journal.load(run_id)
         hide = run.cancel is not None and run.cancel.quarantine

@@ -50,6 +50,11 @@ class Source(Protocol):
         """Yield what has become of runs, soon after it has, for ever. First: `is_fresh`."""
         ...
 
+    async def switched_off(self) -> list[str]:
+        """Return what the kill switch is engaged for, by whom and why, each in a sentence without
+        an end."""
+        ...
+
     def follow(self, run_id: str) -> AsyncGenerator[Sequence[Item]]:
         """Yield all of a run from its first record on, as viewers see it, then what happens."""
         ...
