@@ -158,6 +158,7 @@ async def test_a_server_that_goes_away_is_said_and_what_was_missed_is_caught_up_
         await eyes.sees("■ Cancelled by ana · “meanwhile”")
         await eyes.until(lambda: len(eyes.app.roster) == 3 and not eyes.app.roster.living)
         await eyes.whole()
+        assert eyes.text.count("ship it?") == 1  # what was told before is not told again
         await looking.__aexit__(None, None, None)
         source.close()
 

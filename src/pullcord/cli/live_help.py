@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from pullcord.cli.live_text import wrapped
 from pullcord.core.keys import Keymap
 
 _LINES: Final = (
@@ -18,7 +19,11 @@ _LINES: Final = (
 )
 
 
-def help_text(bound: Keymap) -> str:
+def help_text(bound: Keymap, columns: int) -> str:
     lines = [(keys.format(**bound.words()), says) for keys, says in _LINES]
-    wide = max(len(keys) for keys, _ in lines)
-    return "".join(f"{keys:<{wide}} {says}\n" for keys, says in lines)
+    wide = max(len(keys) for keys, _ in lines) + 1
+    told: list[str] = []
+    for keys, says in lines:
+        first, *others = wrapped(says, max(columns - wide - 1, 20))
+        told += [f"{keys:<{wide}}{first}", *(" " * wide + other for other in others)]
+    return "".join(f"{one}\n" for one in told)

@@ -59,6 +59,7 @@ class Session:
         self._foot = Foot(hands.look(), me=me, bound=bound, clock=clock)
         self._ctrl_c = CtrlC()
         self._refreshed_s = float("-inf")
+        self._columns = 80
         self.leaves: Leave = ""
 
     @property
@@ -81,6 +82,7 @@ class Session:
         self._refreshed_s = self._clock()
 
     def bar(self, columns: int, of_rows: int) -> list[str]:
+        self._columns = columns
         return self._foot.rows(columns, of_rows)
 
     def due_in_s(self) -> float:
@@ -121,7 +123,7 @@ class Session:
                 says = "it is kept as it is; go on with it in any terminal"
                 self._ask_again("leave", "Leave", says, self._give_back)
             case "help":
-                self._tell(help_text(self._bound))
+                self._tell(help_text(self._bound, self._columns))
             case _:
                 pass
 

@@ -337,4 +337,4 @@ class Top(App[str], inherit_bindings=False):
         return [title(self.roster, self._source.name, width, **told)]
 
     def _hint(self, width: int) -> list[Line]:
-        return [status(self.notice, self.trouble, hint(self._bound))]
+        return [status(self.notice, self.trouble, hint(self._bound, width))]

@@ -6,7 +6,7 @@ from rich.cells import cell_len
 
 from pullcord.core.keys import OF_VERB, Keymap
 from pullcord.core.panel import Button, Panel
-from pullcord.tui.lines import BLANK, Line, Piece, flat, line, padded, spread, wrapped
+from pullcord.tui.lines import BLANK, Line, Piece, cut, flat, line, padded, spread, wrapped
 from pullcord.tui.words import ROLE, clock, count, dollars, elapsed
 
 _NEAR: Final = 0.8
@@ -20,13 +20,14 @@ class Place(NamedTuple):
 
     verbs: tuple[str, ...]
     share: int  # of the width
+    longest: int  # of the names that it may have
 
 
 _PLACES: Final = (
-    Place(("pause", "resume"), 19),
-    Place(("redirect",), 18),
-    Place(("cancel",), 39),
-    Place(("review", "raise"), 24),
+    Place(("pause", "resume"), 19, len("Cut now")),
+    Place(("redirect",), 18, len("Redirect")),
+    Place(("cancel",), 39, len("Stop now")),
+    Place(("review", "raise"), 24, len("Raise the limit")),
 )
 
 
@@ -122,10 +123,18 @@ def keys(panel: Panel, width: int, bound: Keymap) -> list[Line]:
     shown = {verb: button for button in panel.buttons for verb in (button.verb,)}
     last = _PLACES[-1] if any(verb in shown for verb in _PLACES[-1].verbs) else None
     places = _PLACES if last else _PLACES[:-1]
-    whole = sum(place.share for place in places)
     found = [_at(place, panel.buttons) for place in places]
-    widths = [min(width * place.share // whole, 52) for place in places]
-    return _columns(found, widths, bound)
+    return _columns(found, _rooms(places, width, bound), bound)
+
+
+def _rooms(places: tuple[Place, ...], width: int, bound: Keymap) -> list[int]:
+    """How wide each is: its share, but room for its name; what that takes, cancel gives."""
+    whole = sum(place.share for place in places)
+    rooms = [min(width * place.share // whole, 52) for place in places]
+    names = [place.longest + len(bound[OF_VERB[place.verbs[0]]]) + 3 for place in places]
+    rooms = [max(room, name) for room, name in zip(rooms, names, strict=True)]
+    rooms[2] -= max(sum(rooms) - width, 0)
+    return rooms
 
 
 def _at(place: Place, buttons: tuple[Button, ...]) -> Button | None:
@@ -148,7 +157,7 @@ def _columns(buttons: list[Button | None], widths: list[int], bound: Keymap) -> 
         for number in (0, 1):
             text = said[number] if number < len(said) else ""
             if number and len(said) > 2:
-                text = f"{text} …"
+                text = cut(f"{text} {said[2]}", room - 1)
             rows[number + 1].append(Piece(padded(text, room), "muted"))
     return [tuple(pieces) for pieces in rows]
 

@@ -3,7 +3,7 @@
 from typing import Final
 
 from pullcord.core.keys import Keymap
-from pullcord.tui.lines import BLANK, Line, Piece, line
+from pullcord.tui.lines import BLANK, Line, Piece, line, wrapped
 
 _LINES: Final = (
     ("{pause}", "pause, or resume; again while it pauses: cut now"),
@@ -25,13 +25,15 @@ _LINES: Final = (
 )
 
 
-def help_lines(bound: Keymap) -> list[Line]:
+def help_lines(bound: Keymap, width: int) -> list[Line]:
     words = bound.words()
     told = [(keys.format(**words), says.format(**words)) for keys, says in _LINES]
     wide = max(13, *(len(keys) + 1 for keys, _ in told))
     lines: list[Line] = []
     for keys, says in told:
-        lines.append((Piece(f" {keys:<{wide}}", "strong"), Piece(says)) if says else BLANK)
+        first, *others = wrapped(says, width - wide - 2)
+        lines.append((Piece(f" {keys:<{wide}}", "strong"), Piece(first)) if says else BLANK)
+        lines += [(Piece(" " * (wide + 1)), Piece(other)) for other in others]
     return [
         *lines,
         BLANK,
@@ -39,8 +41,8 @@ def help_lines(bound: Keymap) -> list[Line]:
     ]
 
 
-def hint(bound: Keymap) -> str:
-    return (
-        "↑↓ run  tab view  {filter} filter  {living} living  {help} keys  {leave} leave, stops "
-        "nothing"
-    ).format(**bound.words())
+def hint(bound: Keymap, width: int) -> str:
+    said = "↑↓ run  tab view  {filter} filter  {living} living  {help} keys  {leave} leave"
+    short = said.format(**bound.words())
+    whole = f"{short}, stops nothing"
+    return whole if len(whole) <= width else short

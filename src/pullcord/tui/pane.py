@@ -186,7 +186,7 @@ class Pane(Vertical):
 
     def _lines(self, width: int) -> list[Line]:
         if self.is_help:
-            return help_lines(self._bound)
+            return help_lines(self._bound, width)
         if self._panel is None:
             return _teach()
         if self._panel.quarantined and self.tab == "text":
