@@ -64,6 +64,7 @@ class Zsh:
         )
         os.close(theirs)
         self._drawn = bytearray()
+        self._news = threading.Condition()
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
         assert self._told() == "ready"
@@ -73,8 +74,13 @@ class Zsh:
         os.write(self._keyboard, f"{words}\t\x18\x14".encode())
         return self._told()
 
-    def drawn(self) -> str:
-        return self._drawn.decode(errors="replace")
+    def listed(self, words: str, *offered: str) -> list[str]:
+        """What is listed after Tab, where that is several things, in their order on the screen."""
+        with self._news:
+            self._drawn.clear()
+            os.write(self._keyboard, f"{words}\t".encode())
+            self._news.wait_for(lambda: all(one.encode() in self._drawn for one in offered))
+            return sorted(offered, key=lambda one: self._drawn.index(one.encode()))
 
     def _told(self) -> str:
         with open(self._line, encoding="utf-8") as line:
@@ -83,9 +89,12 @@ class Zsh:
     def _read(self) -> None:
         while True:
             try:
-                self._drawn += os.read(self._keyboard, 65536)
+                drawn = os.read(self._keyboard, 65536)
             except OSError:  # it is gone
                 return
+            with self._news:
+                self._drawn += drawn
+                self._news.notify_all()
 
     def close(self) -> None:
         self._process.kill()

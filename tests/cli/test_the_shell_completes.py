@@ -109,9 +109,8 @@ def test_zsh_completes(zsh: Zsh) -> None:
         "pullcord nonsense x": "pullcord nonsense x",
     }.items():
         assert zsh.tab(words) == line
-    zsh.tab("pullcord show ")  # several: it lists them
-    listed = zsh.drawn().rpartition("pullcord show ")[2]
-    assert listed.index("other") < listed.index("r2") < listed.index("r1")  # the newest first
+    newest_first = ["other", "r2", "r1"]
+    assert zsh.listed("pullcord show ", *sorted(newest_first)) == newest_first
 
 
 def test_fish_completes(pullcord: Terminal) -> None:
