@@ -33,11 +33,14 @@ $(STAMPS)/dev: $(STAMPS)/runtime requirements/dev.txt
 	$(PIP) install --no-deps --require-hashes -r requirements/dev.txt
 	@touch $@
 
-# What the storage tests need beyond Python. Where it cannot be installed they say so and are skipped.
-$(STAMPS)/system: $(STAMPS)/venv
-	@command -v strace >/dev/null || \
-	  { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -qq && apt-get install -y -qq strace; } || \
-	  echo "strace is missing, so the I/O-error tests will be skipped. To run them: apt-get install strace"
+# What tests need beyond Python: strace makes writes fail, zsh and fish complete what was typed. Without strace its tests
+# say so and are skipped; without a shell the test of its completion fails. Anew when this file changes.
+SYSTEM := strace zsh fish
+$(STAMPS)/system: $(STAMPS)/venv Makefile
+	@missing=""; for name in $(SYSTEM); do command -v $$name >/dev/null || missing="$$missing $$name"; done; \
+	  [ -z "$$missing" ] || \
+	  { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -qq && apt-get install -y -qq --no-install-recommends $$missing; } || \
+	  echo "Missing:$$missing. Tests that need strace are skipped, those of shell completion fail. To run them: apt-get install$$missing"
 	@touch $@
 
 # MCP servers of others that the tests run, exactly as the lock file says; nothing of them is run while installing.

@@ -22,6 +22,7 @@ from bench import (
     serving,
     stoplog,
     tools,
+    top,
     verbs,
 )
 
@@ -47,6 +48,7 @@ async def main() -> int:
         stoplog,
         serving,
         page,
+        top,
     )
     for theme in themes:
         with tempfile.TemporaryDirectory(dir=os.environ.get("PULLCORD_BENCH_DIR")) as folder:

@@ -53,9 +53,9 @@ class Abroad(Terminal):
 
 
 @contextmanager
-def serve(folder: Path, *files: str) -> Generator[Serving]:
+def serve(folder: Path, *files: str, port: str = "0") -> Generator[Serving]:
     here = Terminal(folder)
-    words = ["serve", *(files or [str(AGENTS)]), "--port", "0", "--json"]
+    words = ["serve", *(files or [str(AGENTS)]), "--port", port, "--json"]
     process = subprocess.Popen(
         [sys.executable, "-m", "pullcord", *words],
         env=here.env,

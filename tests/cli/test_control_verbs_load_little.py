@@ -77,6 +77,7 @@ MAY_LOAD_FOR_A_SERVER = {
     "pullcord",
     "pullcord.cli",
     "pullcord.cli.address",
+    "pullcord.cli.answers",
     "pullcord.cli.as_json",
     "pullcord.cli.client",
     "pullcord.cli.control",
@@ -104,7 +105,10 @@ MUST_NOT_LOAD = {
     "email",
     "http",
     "logging",
+    "secrets",
+    "shutil",
     "ssl",
+    "stringprep",
     "tempfile",
     "tomllib",
 }

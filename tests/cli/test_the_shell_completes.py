@@ -1,15 +1,16 @@
 """Verbs, options and run ids, asked for in real shells."""
 
 import os
-import shutil
 import subprocess
 import sys
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
 
 from pullcord.cli.parser import VERBS
 from tests.cli.serving import serve
+from tests.cli.shells import Zsh, fish
 from tests.cli.terminal import Terminal, agent
 
 BASH = """
@@ -19,22 +20,26 @@ _pullcord; printf '%s\\n' "${{COMPREPLY[@]}}"
 """
 
 
-@pytest.fixture
-def pullcord(tmp_path: Path) -> Terminal:
-    made = Terminal(tmp_path)
+@pytest.fixture(scope="module")
+def pullcord(tmp_path_factory: pytest.TempPathFactory) -> Terminal:
+    folder = tmp_path_factory.mktemp("shells")
+    made = Terminal(folder)
     for name in ("r1", "r2", "other"):
         made("run", agent("quick"), "--run-id", name)
-    binary = tmp_path / "bin" / "pullcord"
+    binary = folder / "bin" / "pullcord"
     binary.parent.mkdir()
     binary.write_text(f'#!/bin/sh\nexec {sys.executable} -m pullcord "$@"\n')
     binary.chmod(0o755)
-    made.env |= {"PATH": f"{binary.parent}:{os.environ['PATH']}", "HOME": str(tmp_path)}
+    made.env |= {"PATH": f"{binary.parent}:{os.environ['PATH']}", "HOME": str(folder)}
+    made.folder = folder / "here"
+    made.folder.mkdir()
+    (made.folder / "report.py").touch()
     return made
 
 
-def asked(pullcord: Terminal, shell: str, script: str) -> list[str]:
+def bash(pullcord: Terminal, script: str) -> list[str]:
     done = subprocess.run(
-        [shell, *(["--norc", "--noprofile"] if shell == "bash" else []), "-c", script],
+        ["bash", "--norc", "--noprofile", "-c", script],
         env=pullcord.env,
         capture_output=True,
         text=True,
@@ -44,26 +49,26 @@ def asked(pullcord: Terminal, shell: str, script: str) -> list[str]:
     return done.stdout.split()
 
 
-@pytest.mark.parametrize(
-    ("words", "found"),
-    [
-        ("pullcord pau", ["pause"]),
-        ("pullcord ''", None),
-        ("pullcord show ''", ["other", "r2", "r1"]),  # the newest first
-        ("pullcord show r", ["r2", "r1"]),
-        ("pullcord pause ''", []),  # all of them have ended
-        ("pullcord cancel --qua", ["--quarantine"]),
-        ("pullcord grant x --right a", ["approve", "admin"]),
-        ("pullcord run x --on-exhausted w", ["wrap_up"]),
-        ("pullcord completion b", ["bash"]),
-        ("pullcord grant x --run ''", []),
-        ("pullcord nonsense ''", []),
-    ],
-    ids=lambda value: value if isinstance(value, str) else "",
-)
-def test_bash_completes(pullcord: Terminal, words: str, found: list[str] | None) -> None:
-    got = asked(pullcord, "bash", BASH.format(words=words))
-    assert got == ([*VERBS, "--help", "--version"] if found is None else found)
+CASES = {
+    "pullcord pau": ["pause"],
+    "pullcord ''": None,
+    "pullcord show ''": ["other", "r2", "r1"],  # the newest first
+    "pullcord show r": ["r2", "r1"],
+    "pullcord pause ''": [],  # all of them have ended
+    "pullcord cancel --qua": ["--quarantine"],
+    "pullcord grant x --right a": ["approve", "admin"],
+    "pullcord run x --on-exhausted w": ["wrap_up"],
+    "pullcord completion b": ["bash"],
+    "pullcord grant x --run ''": [],
+    "pullcord nonsense ''": [],
+}
+
+
+@pytest.mark.parametrize("words", CASES)
+def test_bash_completes(pullcord: Terminal, words: str) -> None:
+    wanted = CASES[words]
+    found = bash(pullcord, BASH.format(words=words))
+    assert found == ([*VERBS, "--help", "--version"] if wanted is None else wanted)
 
 
 def test_it_asks_the_server_that_is_meant(tmp_path: Path) -> None:
@@ -86,13 +91,31 @@ def test_a_broken_file_or_no_store_completes_nothing_and_says_nothing(tmp_path: 
     assert pullcord("__complete").out.split()[0] == "run"
 
 
-@pytest.mark.skipif(shutil.which("zsh") is None, reason="no zsh here")
-def test_the_script_for_zsh_is_one(pullcord: Terminal) -> None:
-    script = 'autoload -Uz compinit; compinit -D; eval "$(pullcord completion zsh)"; print -- ok'
-    assert asked(pullcord, "zsh", script)[-1] == "ok"
+@pytest.fixture
+def zsh(pullcord: Terminal, tmp_path: Path) -> Generator[Zsh]:
+    shell = Zsh(pullcord, tmp_path)
+    yield shell
+    shell.close()
 
 
-@pytest.mark.skipif(shutil.which("fish") is None, reason="no fish here")
+def test_zsh_completes(zsh: Zsh) -> None:
+    for words, line in {
+        "pullcord pau": "pullcord pause ",
+        "pullcord show oth": "pullcord show other ",
+        "pullcord pause oth": "pullcord pause oth",  # it has ended
+        "pullcord cancel --qua": "pullcord cancel --quarantine ",
+        "pullcord grant x --right ad": "pullcord grant x --right admin ",
+        "pullcord run rep": "pullcord run report.py ",  # a file, because nothing else may come
+        "pullcord nonsense x": "pullcord nonsense x",
+    }.items():
+        assert zsh.tab(words) == line
+    newest_first = ["other", "r2", "r1"]
+    assert zsh.listed("pullcord show ", *sorted(newest_first)) == newest_first
+
+
 def test_fish_completes(pullcord: Terminal) -> None:
-    script = 'pullcord completion fish | source; complete -C "pullcord show r"'
-    assert asked(pullcord, "fish", script) == ["r2", "r1"]
+    """One fish for all of it; each question is a process of our own."""
+    found = fish(pullcord, *(words.replace("''", "") for words in CASES), "pullcord run rep")
+    all_verbs = [*VERBS, "--help", "--version"]
+    wanted = [all_verbs if offered is None else offered for offered in CASES.values()]
+    assert found == [*wanted, ["report.py"]]  # a file, because nothing else may come

@@ -31,6 +31,9 @@ CANNOT = {
     "pullcord top --store runs.db --theme light": (
         "needs a terminal: tests/tui/test_the_command_top.py"
     ),
+    "pullcord top --server http://127.0.0.1:8421": (
+        "needs a terminal: tests/tui/test_the_command_top.py"
+    ),
     "pullcord tour": "takes its twenty seconds; it is carried out at another --pace",
 }
 AS_WELL = {"tour": ["--pace", "0.02"]}  # words added to a command, so that it ends soon

@@ -186,7 +186,7 @@ def test_a_call_that_does_not_fit_cannot_be_allowed_before_its_end_was_seen(desk
     with desk.tty("run", agent("pays_a_lot"), "--run-id", "r1") as at:
         at.shows("approve pay")
         at.press("a")
-        at.shows("May it do this: pay", "space reads on; then y and n", "more lines")
+        at.shows("May it do this: pay", "Space reads on; then y and n", "more lines")
         at.press("y")
         at.press_until(" ", "y allow this call")
         assert desk.until(lambda _: True).state is S.WAITING

@@ -6,11 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pullcord.cli.live_again import AGAIN_S
 from pullcord.cli.live_bar import BODY_ROWS
 from pullcord.cli.live_card import ARMED_AFTER_S
+from pullcord.cli.live_ctrl_c import TWICE_S
 from pullcord.cli.live_hand import Seen
 from pullcord.cli.live_keys import Key
-from pullcord.cli.live_session import AGAIN_S, CTRL_C_S, Session
+from pullcord.cli.live_session import Session
 from pullcord.cli.live_text import width
 from pullcord.cli.words import paint
 from pullcord.core.commands import Approve, Cancel, Command, Pause, Redirect, Resume
@@ -27,6 +29,7 @@ from pullcord.core.events import (
     StepStarted,
 )
 from pullcord.core.fold import replay
+from pullcord.core.keys import Keymap
 from pullcord.core.panel import panel
 from pullcord.core.run import Run
 from pullcord.core.states import RunState
@@ -73,9 +76,18 @@ class Clock:
         return self.now
 
 
-def at_a_terminal(hands: Hands, clock: Callable[[], float] | None = None) -> Session:
+def at_a_terminal(
+    hands: Hands, clock: Callable[[], float] | None = None, bound: Keymap | None = None
+) -> Session:
     told: list[str] = []
-    return Session(hands, me="ana", clock=clock or Clock(), tell=told.append, edit=lambda _: None)
+    return Session(
+        hands,
+        me="ana",
+        bound=bound or Keymap(),
+        clock=clock or Clock(),
+        tell=told.append,
+        edit=lambda _: None,
+    )
 
 
 def running() -> Run:
@@ -115,7 +127,7 @@ def test_what_is_sent_would_be_carried_out(records: list[Record], keys: list[Key
 
 
 def test_the_second_ctrl_c_cancels_only_within_two_seconds() -> None:
-    for waits_s, sent in ((CTRL_C_S, [Pause, Cancel]), (CTRL_C_S + 0.01, [Pause, Pause])):
+    for waits_s, sent in ((TWICE_S, [Pause, Cancel]), (TWICE_S + 0.01, [Pause, Pause])):
         hands, clock = Hands(running()), Clock()
         session = at_a_terminal(hands, clock)
         session.press(Key("ctrl-c"))

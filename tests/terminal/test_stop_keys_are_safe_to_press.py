@@ -160,21 +160,3 @@ def test_a_terminal_that_is_closed_gives_the_run_back(desk: Desk) -> None:
         at.process.wait()
     head = desk("ps", "--json").json[0]
     assert (head["state"], head["driven"]) == ("waiting", False)
-
-
-def test_left_in_one_terminal_paused_from_a_second_resumed_in_a_third(desk: Desk) -> None:
-    with desk.tty("run", agent("planned"), "--run-id", "r1") as first:
-        first.shows("● Running · step 1 of 2")
-        desk.open_gate("one")
-        first.shows("step 2 of 2")
-        first.press("q", "q")
-        first.ended()
-    with desk.tty("pause", "r1", "--by", "bo", "--reason", "lunch") as second:
-        assert second.ended() == 0
-        assert "Paused r1." in second.vt.text
-    with desk.tty("resume", "r1", "two, later") as third:
-        third.shows("? Waiting for you · Nobody knows whether step 'two'")  # it was cut off
-        desk.open_gate("two")
-        third.press("a", "run", "\r")
-        assert third.ended() == 0
-        assert "✓ Completed" in third.vt.text

@@ -40,6 +40,7 @@ class Tty:
         columns: int,
         rows: int,
         stdout: int | None,
+        folder: Path | None,
     ) -> None:
         self.vt = Vt(columns, rows)
         self.raw = b""
@@ -53,6 +54,7 @@ class Tty:
         self.process = subprocess.Popen(
             [sys.executable, "-c", _LAUNCH, *words],
             env=env,
+            cwd=folder,
             stdin=self.line,
             stdout=self.line if stdout is None else stdout,
             stderr=self.line,
@@ -171,7 +173,9 @@ class Desk(Terminal):
         self, *words: str, columns: int = 80, rows: int = 24, stdout: int | None = None, **env: str
     ) -> Generator[Tty]:
         """Python with these words, in a terminal of its own."""
-        at = Tty(words, self.env | env, columns=columns, rows=rows, stdout=stdout)
+        at = Tty(
+            words, self.env | env, columns=columns, rows=rows, stdout=stdout, folder=self.folder
+        )
         try:
             yield at
         finally:

@@ -34,7 +34,7 @@ class Now:
 class Eyes:
     """Somebody at the screen."""
 
-    def __init__(self, app: Top, pilot: Pilot[Any], now: Now, office: Office) -> None:
+    def __init__(self, app: Top, pilot: Pilot[Any], now: Now, office: Office | None = None) -> None:
         self.app = app
         self.now = now
         self._pilot = pilot
@@ -101,6 +101,7 @@ class Eyes:
             await self._pilot.pause()
 
     async def events(self, run: str) -> list[Event]:
+        assert self._office, "it looks at a server"
         return [record.event for record in await self._office.journal.read(run)]
 
     async def resize(self, width: int, height: int) -> None:

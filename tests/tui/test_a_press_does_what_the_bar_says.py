@@ -291,7 +291,7 @@ async def test_what_is_pasted_is_one_line_and_presses_no_key(office: Office) -> 
         eyes.paste("c\nc\n")
         await eyes.press("r")
         eyes.paste("EU\nonly\x1b[2J")
-        await eyes.sees("+ next  EU only␛[2J")
+        await eyes.sees("+ next  EU only\\x1b[2J")
         await eyes.press("escape")
         assert not await pressed(eyes, "r1")
 

@@ -16,8 +16,10 @@ from pathlib import Path
 import pytest
 
 from pullcord.core.events import PauseRequested
+from pullcord.core.states import RunState
 from pullcord.journal.journal import Journal
 from pullcord.journal.sqlite import SqliteStore
+from tests.cli.serving import serve
 from tests.cli.terminal import Terminal, agent
 from tests.tui.store import Office
 
@@ -72,7 +74,10 @@ class Tty:
             except OSError:
                 return self.process.wait(), self.said
 
-    def close(self) -> None:
+    def __enter__(self) -> "Tty":
+        return self
+
+    def __exit__(self, *_: object) -> None:
         self.process.kill()
         self.process.wait()
         os.close(self._fd)
@@ -80,11 +85,8 @@ class Tty:
 
 @contextmanager
 def started(store: Path, *words: str, **env: str) -> Generator[Tty]:
-    tty = Tty("top", "--store", str(store), "--by", "ana", *words, env=env)
-    try:
+    with Tty("top", "--store", str(store), "--by", "ana", *words, env=env) as tty:
         yield tty
-    finally:
-        tty.close()
 
 
 @pytest.fixture
@@ -155,6 +157,39 @@ def test_a_store_that_is_not_there_is_not_made(tmp_path: Path) -> None:
     assert status == 2
     assert "There is no store at" in said
     assert not (tmp_path / "none.db").exists()
+
+
+def test_with_server_it_watches_the_server_and_presses_there(tmp_path: Path) -> None:
+    with serve(tmp_path) as serving:
+        serving.begin("planned", "r1", given="waits")
+        serving.here.reached(RunState.WAITING)
+        with Tty("top", env=serving.env) as top:  # PULLCORD_SERVER, as for every command
+            top.until(lambda said: serving.url in said and "Waiting" in said)
+            top.press("p")
+            top.until(lambda said: "Paused by you" in said)
+            top.press("q")
+            assert top.end()[0] == 0
+        paused = serving.here.until(lambda run: run.state is RunState.PAUSED)
+        assert paused.pause is not None
+        assert paused.pause.by == "ci"
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "why"),
+    [
+        (("--server", "http://127.0.0.1:1"), 1, "No answer from http://127.0.0.1:1"),
+        (("--server", "http://127.0.0.1:1", "--by", "bo"), 2, "A server signs with the name"),
+        (("--server", "ftp://x"), 2, "is not the address of a server"),
+        (("--server", "http://127.0.0.1:1", "--store", "x.db"), 2, "are two places"),
+    ],
+)
+def test_what_keeps_it_from_a_server_is_said_like_everywhere(
+    words: tuple[str, ...], status: int, why: str
+) -> None:
+    with Tty("top", *words, env={"PULLCORD_TOKEN": "t"}) as top:
+        said = top.end()
+    assert said[0] == status
+    assert why in " ".join(said[1].split())
 
 
 def controls(path: Path) -> list[tuple[str, str]]:

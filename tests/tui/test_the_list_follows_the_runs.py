@@ -1,6 +1,6 @@
 """The list: who needs a person first, then the newest; changed run by run, under a still finger."""
 
-from collections.abc import AsyncGenerator, Collection, Iterable
+from collections.abc import Iterable
 
 import msgspec
 from hypothesis import given, settings
@@ -11,9 +11,10 @@ from pullcord.core.events import Completed, Created, Record
 from pullcord.core.fold import replay
 from pullcord.core.panel import Panel, panel
 from pullcord.core.states import RunState
+from pullcord.killswitch.flags import Scope, new_note
 from pullcord.tui.local import Local
 from pullcord.tui.roster import Roster, needs_somebody
-from tests.tui.screen import looking
+from tests.tui.screen import agrees, looking
 from tests.tui.store import Office
 
 
@@ -83,10 +84,6 @@ class Counting(Local):
     async def panels(self, *run_ids: str) -> list[Panel]:
         self.asked.extend(run_ids)
         return await super().panels(*run_ids)
-
-    async def changes(self) -> AsyncGenerator[Collection[str]]:
-        async for runs in super().changes():
-            yield runs
 
 
 async def test_a_change_costs_one_look_at_one_run_not_a_reload(office: Office) -> None:
@@ -187,3 +184,20 @@ async def test_what_somebody_else_does_is_on_the_bar_and_the_key_means_what_it_s
         await eyes.press("c")
         await eyes.sees("Stop now r1: kills the tool, may leave it half done")
         await eyes.press("escape")
+
+
+async def test_while_the_kill_switch_is_engaged_it_is_the_second_line(office: Office) -> None:
+    await office.report("r1")
+    async with looking(office) as eyes:
+        await eyes.whole()
+        assert "kill switch" not in eyes.text
+        flags = office.journal.flags
+        flags.raise_it(Scope(), new_note(by="bo", reason="fire", via="terminal"))
+        await office.journal.command("r1", Pause(by="bo"))  # as whoever pulls it has it held
+        await eyes.until(
+            lambda: eyes.lines[1].startswith("■ The kill switch is engaged (by bo: fi")
+        )
+        agrees("narrow-kill-switch", eyes.text)
+        flags.lower(Scope())
+        await office.paused("r2")
+        await eyes.until(lambda: "kill switch" not in eyes.text)

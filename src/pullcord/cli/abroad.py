@@ -1,18 +1,19 @@
 """run, fork, continue, aside, undo on a server: it drives, and we follow. Ctrl-C only stops the
 following."""
 
-import json
 import sys
 from contextlib import redirect_stdout
-from typing import Any, Final
+from typing import Any
 
 from pullcord.cli.as_json import to_json
 from pullcord.cli.control import print_ack
 from pullcord.cli.cord import Cord, reach
+from pullcord.cli.ending import tell_end
 from pullcord.cli.given import text_of, value_of
 from pullcord.cli.identity import whoami
+from pullcord.cli.parser import FAILED, INTERRUPTED, REFUSED
 from pullcord.cli.telling import Telling, point_out
-from pullcord.cli.words import plain, receipt_lines, state, why
+from pullcord.cli.words import receipt_lines
 from pullcord.core.commands import Undo
 from pullcord.core.events import (
     Completed,
@@ -28,10 +29,6 @@ from pullcord.core.visible import visible
 from pullcord.errors import InvalidInput
 from pullcord.journal.reading import START
 from pullcord.journal.store import LiveText
-
-FAILED: Final = 1
-REFUSED: Final = 3
-INTERRUPTED: Final = 130
 
 
 def carry_out(asked: Any) -> int:
@@ -139,24 +136,8 @@ def _follow(asked: Any, cord: Cord, run_id: str) -> int:
         )
         return INTERRUPTED
     sys.stdout.flush()
-    return _ended(asked, cord, run_id, telling.last_words)
-
-
-def _ended(asked: Any, cord: Cord, run_id: str, said: str) -> int:
-    """Say how it ended. A result that was the last thing said is not said once more."""
     records = cord.records(run_id)
     ended = replay(run_id, records)
-    for child, known in ended.children.items():
-        if known.detached and not asked.json:
-            print(f"{child} is on its own. Follow it: pullcord watch {child}", file=sys.stderr)
-    if ended.state is RunState.STOPPED and not asked.json:
-        print(f"{state(ended.state)}{why(ended)}", file=sys.stderr)
     end = records[ended.state_seq - 1].event
-    if isinstance(end, Completed):
-        result = load(end.result)
-        if not asked.json and result is not None and result != said:
-            print(plain(result) if isinstance(result, str) else json.dumps(result))
-        return 0
-    if not asked.json and ended.state is not RunState.STOPPED:
-        print(state(ended.state), file=sys.stderr)
-    return REFUSED if ended.state is RunState.CANCELLED else FAILED
+    result = load(end.result) if isinstance(end, Completed) else None
+    return tell_end(asked, ended, result, telling.last_words)

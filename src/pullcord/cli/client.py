@@ -7,6 +7,7 @@ Credentials go to the one server that was named; redirects and proxies are not f
 import socket
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from importlib import import_module
 from typing import Any, Final, NamedTuple, NoReturn
 
@@ -50,6 +51,12 @@ class Client:
         if self._line:
             self._line.close()
         self._line, self._rest = None, b""
+
+    def cut(self) -> None:
+        """End what another thread waits for here."""
+        if line := self._line:
+            with suppress(OSError):  # it is over already
+                line.shutdown(socket.SHUT_RDWR)
 
     def ask(self, method: str, path: str, body: bytes | None = None, *, again: bool) -> Answer:
         """Send one request. `again`: a lost connection may be tried again, since asking twice is
@@ -124,7 +131,9 @@ class Client:
         self._line.sendall("\r\n".join(head).encode("ascii") + b"\r\n\r\n" + (body or b""))
 
     def _connected(self) -> socket.socket:
-        line = socket.create_connection((self.where.host, self.where.port), _CONNECT_S)
+        # As bytes: for a name in text Python loads tables for names that are not ASCII.
+        host: Any = self.where.host.encode("ascii")
+        line = socket.create_connection((host, self.where.port), _CONNECT_S)
         line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if not self.where.is_tls:
             return line

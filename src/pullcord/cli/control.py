@@ -11,6 +11,7 @@ from pullcord.cli.cord import Cord, reach
 from pullcord.cli.given import text_of
 from pullcord.cli.given import value_of as value_of
 from pullcord.cli.identity import whoami
+from pullcord.cli.parser import REFUSED, TIMED_OUT
 from pullcord.core.acks import Ack
 from pullcord.core.commands import (
     Answer,
@@ -30,8 +31,6 @@ from pullcord.core.values import NULL, dump
 from pullcord.core.visible import visible
 from pullcord.errors import InvalidInput
 
-REFUSED: Final = 3
-TIMED_OUT: Final = 4
 _SAYS: Final = {
     "pause": {
         "pausing": "Pausing {run}. What is under way finishes first.",

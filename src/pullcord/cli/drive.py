@@ -6,22 +6,24 @@ import signal
 import sys
 from contextlib import aclosing, suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from pullcord.cli.control import print_ack, to_json, value_of
+from pullcord.cli.ending import tell_end
 from pullcord.cli.given import text_of
 from pullcord.cli.live import Live, wanted
 from pullcord.cli.loading import load_agents
 from pullcord.cli.look import Telling
-from pullcord.cli.parser import store_path
+from pullcord.cli.parser import FAILED, INTERRUPTED, REFUSED, store_path
 from pullcord.cli.secret_names import from_environment
 from pullcord.cli.store import desk, whoami
 from pullcord.cli.telling import Reader, point_out
-from pullcord.cli.words import offers, plain, receipt_lines, state, why
+from pullcord.cli.words import offers, plain, receipt_lines
 from pullcord.core.commands import Undo
 from pullcord.core.events import (
     Created,
 )
+from pullcord.core.keys import Keymap
 from pullcord.core.limits import caps_as_condition, parsed
 from pullcord.core.receipts import Receipt
 from pullcord.core.states import TERMINAL, RunState
@@ -35,10 +37,6 @@ from pullcord.runtime.identity import new_run_id
 from pullcord.runtime.opening import open_runtime
 from pullcord.runtime.runtime import Runtime
 from pullcord.runtime.site import Habits
-
-FAILED: Final = 1
-REFUSED: Final = 3
-INTERRUPTED: Final = 130
 
 
 def carry_out(asked: Any) -> int:
@@ -210,7 +208,8 @@ def _driven(
     """Drive it here; with a bar, if somebody sits in front of it."""
     if not wanted(asked):
         return asyncio.run(_drive(asked, agents, run_id, start, after=after))
-    with Live(store_path(asked.store), me=whoami(asked.by)) as live:
+    bound = Keymap(asked.keys)
+    with Live(store_path(asked.store), me=whoami(asked.by), bound=bound) as live:
         return asyncio.run(_drive_live(asked, agents, run_id, start, after, live))
 
 
@@ -306,18 +305,6 @@ async def _follow(asked: Any, runtime: Runtime, run: RunHandle, after: Cursor) -
 
 
 async def _ended(asked: Any, run: RunHandle, said: str, *, is_told: bool = False) -> int:
-    """Say how it ended. A result that was the last thing said is not said once more."""
     ended = await run.reached(*TERMINAL)
-    for child, known in ended.children.items():
-        if known.detached and not asked.json:
-            print(f"{child} is on its own. Go on with it: pullcord resume {child}", file=sys.stderr)
-    if ended.state is RunState.STOPPED and not asked.json and not is_told:
-        print(f"{state(ended.state)}{why(ended)}", file=sys.stderr)
-    if ended.state is RunState.COMPLETED:
-        result = await run.result()
-        if not asked.json and result is not None and result != said:
-            print(plain(result if isinstance(result, str) else json.dumps(result)))
-        return 0
-    if not asked.json and ended.state is not RunState.STOPPED and not is_told:
-        print(state(ended.state), file=sys.stderr)
-    return REFUSED if ended.state is RunState.CANCELLED else FAILED
+    result = await run.result() if ended.state is RunState.COMPLETED else None
+    return tell_end(asked, ended, result, said, is_told=is_told)

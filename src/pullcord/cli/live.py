@@ -21,7 +21,7 @@ from pullcord.cli.live_screen import Screen
 from pullcord.cli.live_session import Leave, Session
 from pullcord.cli.live_terminal import Terminal, is_live
 from pullcord.cli.look import Telling
-from pullcord.cli.parser import store_path
+from pullcord.cli.parser import INTERRUPTED, store_path
 from pullcord.cli.store import Desk
 from pullcord.cli.telling import Reader
 from pullcord.cli.words import paint, plain
@@ -37,11 +37,11 @@ from pullcord.core.events import (
     Spent,
 )
 from pullcord.core.fold import ends
+from pullcord.core.keys import Keymap
 from pullcord.journal.reading import Cursor
 from pullcord.journal.sqlite import SqliteStore
 
 _ESC_S: Final = 0.05
-_INTERRUPTED: Final = 130
 # What the bar shows anyhow, or what says nothing to a person.
 _UNTOLD: Final = (
     Created,
@@ -64,9 +64,10 @@ def wanted(asked: Any) -> bool:
 class Live:
     """Used with `with`, by the main thread. `began` starts the bar; `leaves` says how it ended."""
 
-    def __init__(self, store: str, *, me: str) -> None:
+    def __init__(self, store: str, *, me: str, bound: Keymap) -> None:
         self._store = store
         self._me = me
+        self._bound = bound
         self._terminal = Terminal()
         self._screen = Screen(self._terminal.write, self._terminal.size)
         self._keys = Keys()
@@ -129,7 +130,14 @@ class Live:
             noted=lambda said: here.note_shown(self._run_id, said),
         )
         self.telling = Telling(self._run_id, says=says, tells=self._say, reader=reader)
-        session = Session(hand, me=self._me, clock=time.monotonic, tell=self._tell, edit=self._edit)
+        session = Session(
+            hand,
+            me=self._me,
+            bound=self._bound,
+            clock=time.monotonic,
+            tell=self._tell,
+            edit=self._edit,
+        )
         self._take()
         while not self._is_over:
             self._hear_signals(session)
@@ -248,7 +256,7 @@ class Live:
             f"Left at once. {self._run_id} is being cancelled, and whoever drives it next goes on "
             f"with that.\nDrive it here: pullcord resume {self._run_id}\n"
         )
-        os._exit(_INTERRUPTED)
+        os._exit(INTERRUPTED)
 
     def _linger(self) -> None:
         """While the main thread gives the run back, which takes as long as its steps are allowed
@@ -260,7 +268,7 @@ class Live:
                     f"\nLeft at once. It is kept as it is. Go on with: pullcord resume "
                     f"{self._run_id}\n"
                 )
-                os._exit(_INTERRUPTED)
+                os._exit(INTERRUPTED)
 
 
 def with_store(path: str, work: Callable[[Desk], None]) -> None:

@@ -7,17 +7,10 @@ from typing import Final
 
 from pullcord.cli.live_text import apart, clip, pad, width, wrapped
 from pullcord.cli.words import clock, coloured, line, tinted
+from pullcord.core.keys import OF_VERB, Keymap
 from pullcord.core.panel import Button, Meter, Panel
 from pullcord.core.states import RunState
 
-KEYS: Final = {
-    "pause": "p",
-    "resume": "p",
-    "redirect": "r",
-    "cancel": "c",
-    "review": "a",
-    "raise": "+",
-}
 BODY_ROWS: Final = 3
 _GAP: Final = 3  # two columns before a consequence, one behind it
 _LAST: Final = 26
@@ -120,14 +113,15 @@ def _share(meter: Meter | None) -> float:
 # --- the keys, each with what it does now -------------------------------------------------------
 
 
-def keys(panel: Panel, columns: int, notice: str = "") -> list[str]:
+def keys(panel: Panel, columns: int, bound: Keymap, notice: str = "") -> list[str]:
     """Which keys there are, and below each its consequence, or why it cannot be pressed. A notice
     takes the place of the consequences for as long as it stands."""
-    shown = [button for button in panel.buttons if button.verb in KEYS]
-    widths = _widths(shown, columns)
+    shown = [button for button in panel.buttons if button.verb in OF_VERB]
+    names = [f"{bound[OF_VERB[button.verb]]} {button.label}" for button in shown]
+    widths = _widths(shown, names, columns)
     labels = "".join(
-        _label(button, pad(f"{KEYS[button.verb]} {button.label}", wide - 1) + " ")
-        for button, wide in zip(shown, widths, strict=True)
+        _label(button, pad(name, wide - 1) + " ")
+        for button, name, wide in zip(shown, names, widths, strict=True)
     )
     if notice:
         return [labels, *wrapped(notice, columns, BODY_ROWS - 1)]
@@ -149,17 +143,16 @@ def _label(button: Button, cell: str) -> str:
     return coloured(key, "1") + " " + (coloured(rest, "1") if button.strong else rest)
 
 
-def _widths(shown: list[Button], columns: int) -> list[int]:
+def _widths(shown: list[Button], names: list[str], columns: int) -> list[int]:
     """How wide each is: room for its name, then for its consequence in two lines as far as there
     is more, and the rest for the last, which says most."""
     if not shown:
         return []
-    *firsts, last = shown
-    if columns < sum(width(button.label) + _GAP for button in shown):
+    *wide, last = [width(name) + 1 for name in names]
+    if columns < sum(wide) + last:
         return [columns // len(shown)] * len(shown)
-    wide = [width(button.label) + _GAP for button in firsts]
-    left = columns - sum(wide) - max(width(last.label) + _GAP, min(_LAST, columns // 3))
-    for at, button in enumerate(firsts):
+    left = columns - sum(wide) - max(last, min(_LAST, columns // 3))
+    for at, button in enumerate(shown[:-1]):
         more = min(max(_wanted(button) - wide[at], 0), max(left, 0))
         wide[at] += more
         left -= more
@@ -170,14 +163,3 @@ def _wanted(button: Button) -> int:
     says = button.off or button.says
     fits = (n for n in range(6, 60) if len(wrapped(says, n)) <= BODY_ROWS - 1)
     return next(fits, 60) + _GAP
-
-
-def again(title: str, says: str, key: str, left_s: float, columns: int) -> list[str]:
-    """What a second press would do."""
-    asks = f"{key} again within {max(left_s, 0):.0f} s: {title}"
-    rest = "any other key lets go"
-    return [
-        coloured(clip(asks, columns), "1"),
-        clip(f"  {says}", columns),
-        coloured(clip(f"  {rest}", columns), "2"),
-    ]

@@ -3,11 +3,15 @@
 from collections.abc import Iterator
 from typing import Final
 
+from pullcord.cli.live_keys import Key
 from pullcord.cli.live_text import apart, clip, folded
 from pullcord.cli.words import call_lines, coloured, line
+from pullcord.core.keys import Keymap
 from pullcord.journal.inbox import Card
 
 ARMED_AFTER_S: Final = 1.0
+_PAGE: Final = 5
+_MOVES: Final = {"up": -1, "down": 1, "page-up": -_PAGE, "page-down": _PAGE}
 _EFFECT: Final = {
     "none": "changes nothing",
     "idempotent": "may be repeated safely",
@@ -19,8 +23,9 @@ class Shown:
     """One card on the screen. A word counts only when all of it was there to be read for a second:
     nobody allows what stands below the edge, or what has just taken another's place."""
 
-    def __init__(self, card: Card, now_s: float) -> None:
+    def __init__(self, card: Card, now_s: float, bound: Keymap) -> None:
         self.card = card
+        self._bound = bound
         self._since_s = now_s
         self._top = 0
         self._lines: tuple[int, list[str]] = (0, [])
@@ -38,11 +43,17 @@ class Shown:
         """How long until a word counts."""
         return max(self._since_s + ARMED_AFTER_S - now_s, 0.0)
 
-    @property
-    def is_seen(self) -> bool:
-        return self._is_seen
+    def press(self, key: Key, now_s: float) -> str:
+        """Move about in it, or return what was decided: approve, deny, edit. What nobody can have
+        read yet is not decided."""
+        action = self._bound.action(key.pressed)
+        by = _MOVES.get(key.name) or (_PAGE if action == "read_on" else 0)
+        if by:
+            self._scroll(by, now_s)
+        is_read = self._is_seen and not self.waits_s(now_s)
+        return action if is_read and action in ("approve", "deny", "edit") else ""
 
-    def scroll(self, by: int, now_s: float) -> None:
+    def _scroll(self, by: int, now_s: float) -> None:
         before, self._top = self._top, min(max(self._top + by, 0), self._most)
         if self._top != before and not self._is_seen:
             self._since_s = now_s
@@ -58,9 +69,10 @@ class Shown:
         self._is_seen = self._is_seen or self._top == self._most
         window = lines[self._top : self._top + room]
         more = len(lines) - self._top - len(window)
-        keys = "y allow this call · n deny · e change it"
+        yes, no, other = (self._bound[action] for action in ("approve", "deny", "edit"))
+        keys = f"{yes} allow this call · {no} deny · {other} change it"
         if not self._is_seen:
-            keys = "space reads on; then y and n"
+            keys = f"{self._bound['read_on']} reads on; then {yes} and {no}"
         place = f"{more} more lines" if more else "Esc closes"
         faint = self._is_seen and self.waits_s(now_s) > 0
         return [*window, coloured(apart(keys, place, columns), "2" if faint else "1")]

@@ -20,6 +20,7 @@ _NAMED: Final = {
     "\x17": "word",
     "\x1a": "ctrl-z",
 }
+_F_KEYS: Final = (11, 12, 13, 14, 15, 17, 18, 19, 20, 21, 23, 24)
 _SEQUENCES: Final = {
     "[A": "up",
     "[B": "down",
@@ -38,6 +39,8 @@ _SEQUENCES: Final = {
     "OD": "left",
     "OH": "home",
     "OF": "end",
+    **{f"O{final}": f"f{at}" for at, final in enumerate("PQRS", start=1)},
+    **{f"[{code}~": f"f{at}" for at, code in enumerate(_F_KEYS, start=1)},
 }
 _LONGEST: Final = 32
 _PASTE_MAX_CHARS: Final = 100_000
@@ -48,6 +51,11 @@ class Key(NamedTuple):
 
     name: str
     text: str = ""
+
+    @property
+    def pressed(self) -> str:
+        """The key as somebody may have bound it: p, a space, f5."""
+        return self.text if self.name == "char" else self.name
 
 
 class Keys:

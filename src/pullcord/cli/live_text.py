@@ -8,15 +8,9 @@ import textwrap
 import unicodedata
 from typing import Final
 
-from pullcord.core.visible import visible
+from pullcord.core.row import row
 
-_ONE_ROW: Final = {ord("\n"): " ", ord("\t"): " "}
 _JOINED: Final = ("Mn", "Me", "Mc")
-
-
-def _shown(text: str) -> str:
-    """In one row, and nothing in it acts or hides."""
-    return visible(text).translate(_ONE_ROW)
 
 
 def width(text: str) -> int:
@@ -47,7 +41,7 @@ def column_after(text: str, column: int, columns: int) -> int:
 
 def clip(text: str, columns: int) -> str:
     """As much of it as fits. What is left out is marked."""
-    text = _shown(text)
+    text = row(text)
     if width(text) <= columns:
         return text
     kept, used = "", 1
@@ -76,7 +70,7 @@ def wrapped(text: str, columns: int, rows: int | None = None) -> list[str]:
     """In lines of words; with `rows`, no more than so many, the last of them cut."""
     if columns < 1:
         return [""] * (rows or 0)
-    text = _shown(text)
+    text = row(text)
     whole = textwrap.wrap(text, columns, break_on_hyphens=False)
     fits = all(width(line) <= columns for line in whole)
     lines = whole if fits else folded(text, columns)  # some characters take two columns
@@ -92,7 +86,7 @@ def wrapped(text: str, columns: int, rows: int | None = None) -> list[str]:
 def folded(text: str, columns: int) -> list[str]:
     """Every character of it, in lines that are full."""
     lines, used = [""], 0
-    for char in _shown(text):
+    for char in row(text):
         wide = _columns(char)
         if used + wide > max(columns, 2):
             lines.append("")

@@ -7,7 +7,9 @@ import msgspec
 from pullcord.cli.live_line import Line
 from pullcord.cli.live_text import clip
 from pullcord.cli.words import coloured, line
+from pullcord.core.commands import Answer, Approve, Command, Deny, Redirect
 from pullcord.core.panel import Panel
+from pullcord.core.values import dump
 from pullcord.errors import InvalidInput
 
 Kind: TypeAlias = Literal["redirect", "answer", "deny", "args"]
@@ -29,6 +31,23 @@ class Writing:
     @property
     def text(self) -> str:
         return self.line.text.strip()
+
+    def command(self, who: Any) -> Command:
+        """What it asks of the run.
+
+        Raises:
+            InvalidInput: it is meant as JSON, and is none.
+        """
+        match self.kind:
+            case "redirect":
+                return Redirect(**who, instruction=self.text)
+            case "answer":
+                return Answer(**who, question=self.question, value=dump(_value(self.text)))
+            case "deny":
+                return Deny(**who, reason=self.text, question=self.question)
+            case "args":
+                args = dump(_value(self.text, is_json=True))
+                return Approve(**who, question=self.question, edited=True, args=args)
 
     def shown(self, columns: int, panel: Panel) -> list[str]:
         sign = _SIGN[self.kind]
@@ -57,7 +76,7 @@ class Writing:
         ]
 
 
-def value_of(text: str, *, is_json: bool = False) -> Any:
+def _value(text: str, *, is_json: bool = False) -> Any:
     """JSON, or else the text as it is.
 
     Raises:

@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import Any, Final
 
 from pullcord.cli.as_json import to_json
-from pullcord.cli.parser import VERBS, parse
+from pullcord.cli.parser import FAILED, INTERRUPTED, REFUSED, USAGE, VERBS, parse
 from pullcord.cli.settings import settle
 from pullcord.core.visible import visible
 from pullcord.errors import (
@@ -19,9 +19,6 @@ from pullcord.errors import (
     ThreadBusy,
 )
 
-FAILED: Final = 1
-USAGE: Final = 2
-REFUSED: Final = 3
 _UNSETTLED: Final = ("doctor", "completion")  # of use even where a file cannot be read
 
 
@@ -46,7 +43,7 @@ def main(argv: list[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except KeyboardInterrupt:
-        return 130
+        return INTERRUPTED
 
 
 def _module(asked: Any) -> Any:

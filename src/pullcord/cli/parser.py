@@ -3,11 +3,13 @@
 import argparse
 import os
 import sys
+from contextlib import suppress
 from typing import Final, NamedTuple, NoReturn
 
 from pullcord import __version__
 from pullcord.cli.as_json import to_json
 
+FAILED, USAGE, REFUSED, TIMED_OUT, INTERRUPTED = 1, 2, 3, 4, 130
 STATUS: Final = (
     "Exit status: 0 done or already so · 1 the store, the server or the run failed · 2 wrong usage"
     "\n             3 refused in this state · 4 timed out · 130 interrupted, the run can be resumed"
@@ -34,7 +36,7 @@ class Verb(NamedTuple):
     @property
     def is_for_servers(self) -> bool:
         """It can be asked of a server, too."""
-        return self.is_brief or self.module in ("drive", "doctor", "switch")
+        return self.is_brief or self.module in ("drive", "doctor", "switch", "top")
 
 
 VERBS: Final[dict[str, Verb]] = {
@@ -45,8 +47,8 @@ VERBS: Final[dict[str, Verb]] = {
         "prompt INPUT is (and whose model can be another: --model). INPUT is JSON, or else text;\n"
         "- reads it from standard input. What the agent says goes to standard output, the rest\n"
         "to standard error. In a terminal a bar shows how the run is, and keys control it: ?\n"
-        "lists them, Ctrl-C pauses, twice cancels. Elsewhere Ctrl-C gives the run back unharmed\n"
-        "and says how to go on.\n\n"
+        "lists them, Ctrl-C pauses, twice cancels; [keys] in pullcord.toml binds them otherwise.\n"
+        "Elsewhere Ctrl-C gives the run back unharmed and says how to go on.\n\n"
         "With --server NAME is an agent that the server knows: it drives, and this follows.\n"
         "Ctrl-C then only stops the following.",
         (
@@ -81,9 +83,13 @@ VERBS: Final[dict[str, Verb]] = {
         "top",
         "See all runs on one screen, live, and pull the cord of any of them.",
         "Those that need a person come first. p pauses and resumes, r redirects, c twice cancels,\n"
-        "a answers, + raises a limit, ? shows all keys. Leaving stops nothing. Needs textual:\n"
-        "pip install 'pullcord[tui]'.",
-        ("pullcord top", "pullcord top --store runs.db --theme light"),
+        "a answers, + raises a limit, ? shows all keys; [keys] in pullcord.toml binds them\n"
+        "otherwise. Leaving stops nothing. Needs textual: pip install 'pullcord[tui]'.",
+        (
+            "pullcord top",
+            "pullcord top --store runs.db --theme light",
+            "pullcord top --server http://127.0.0.1:8421",
+        ),
     ),
     "pause": Verb(
         "control",
@@ -310,9 +316,21 @@ VERBS: Final[dict[str, Verb]] = {
 
 def described(name: str) -> argparse.ArgumentParser:
     """The words of one command alone."""
-    parser = argparse.ArgumentParser(prog=f"pullcord {name}")
+    parser = argparse.ArgumentParser(prog=f"pullcord {name}", formatter_class=_Formatter)
     _describe(parser, name)
     return parser
+
+
+class _Formatter(argparse.RawDescriptionHelpFormatter):
+    """As wide as the terminal. argparse would ask shutil for that, which loads three archivers, and
+    asks for every argument that is described."""
+
+    def __init__(self, prog: str) -> None:
+        said = os.environ.get("COLUMNS", "")
+        columns = int(said) if said.isdecimal() else 0
+        with suppress(OSError, ValueError):  # it is no terminal
+            columns = columns or os.get_terminal_size(sys.stdout.fileno()).columns
+        super().__init__(prog, width=(columns or 80) - 2)
 
 
 class _Parser(argparse.ArgumentParser):
@@ -331,7 +349,7 @@ def parse(argv: list[str]) -> argparse.Namespace:
         prog="pullcord",
         description="The cord that stops an AI agent: pause, redirect, resume, cancel.",
         epilog=f"{PLACES}\n\n{STATUS}",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=_Formatter,
     )
     parser.add_argument("--version", action="version", version=f"pullcord {__version__}")
     # `prog` is given, because argparse would load more than all of us to find it out.
@@ -346,7 +364,7 @@ def parse(argv: list[str]) -> argparse.Namespace:
                 help=verb.summary,
                 description=f"{verb.summary}\n\n{verb.text}",
                 epilog=f"Examples:\n{examples}\n\n{STATUS}",
-                formatter_class=argparse.RawDescriptionHelpFormatter,
+                formatter_class=_Formatter,
             )
             _describe(described, name)
     return parser.parse_args(argv)

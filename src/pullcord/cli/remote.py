@@ -1,16 +1,16 @@
 """A server as a command uses it: the same runs, words and errors as those of a store."""
 
-import secrets
+import os
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
-from typing import Any, Final, NoReturn, TypeVar
+from typing import Any, Final, TypeVar
 
 import msgspec
 
-from pullcord import errors
 from pullcord.cli.address import address, token
+from pullcord.cli.answers import read, refusal
 from pullcord.cli.client import Answer, Client, Event
 from pullcord.cli.cord import Glance
 from pullcord.cli.naming import the_one
@@ -19,7 +19,7 @@ from pullcord.core.acks import Ack
 from pullcord.core.commands import Approve, Command, check_command
 from pullcord.core.states import RunState
 from pullcord.core.values import check_id
-from pullcord.errors import InvalidInput, PullcordError, ServerLost, ServerRefused
+from pullcord.errors import InvalidInput, RunNotFound, ServerLost
 
 T = TypeVar("T")
 _PAGE: Final = 100  # runs in one answer
@@ -65,18 +65,11 @@ class _Questions(msgspec.Struct):
     questions: list[_Question]
 
 
-class _Problem(msgspec.Struct):
-    status: int
-    detail: str
-    code: str
-    ack: Ack | None = None
-
-
 class Remote:
     """One server, for one command."""
 
     def __init__(self, client: Client) -> None:
-        self._client = client
+        self.client = client
         self.where = client.where.url
 
     def find(self, said: str) -> str:
@@ -90,15 +83,13 @@ class Remote:
         command = check_command(sealed(command))
         fields = msgspec.structs.asdict(command)
         body = {k: v for k, v in fields.items() if k not in _NOT_SENT and v is not None}
-        body.setdefault("key", secrets.token_hex(8))
+        body.setdefault("key", os.urandom(8).hex())
         if isinstance(command, Approve):
             body["call"] = command.call or _UNKNOWN_CALL
             if not command.edited:
                 del body["args"]
         answer = self._post(f"/runs/{run_id}/{command.verb}", body, again=True)
-        if isinstance(answer, Ack):
-            return answer
-        return self._read(answer, Ack)
+        return refusal(answer) or read(self.where, answer, Ack)
 
     def note_shown(self, run_id: str, said: object) -> None:
         pass  # the server has handed it to us, and notes that itself
@@ -124,14 +115,17 @@ class Remote:
         shapes: Any = import_module("pullcord.cli.remote_shapes")
         return self._get(f"/runs/{check_id(run_id)}", shapes.RunShown).panel
 
-    def listed(self, states: Iterable[RunState], limit: int) -> list[Any]:
+    def listed(
+        self, states: Iterable[RunState], limit: int, before: str | None = None
+    ) -> list[Any]:
         shapes: Any = import_module("pullcord.cli.remote_shapes")
         wanted = "".join(f"&state={state}" for state in states)
         found: list[Any] = []
         while len(found) < limit:
             size = min(limit - len(found), _PAGE)
-            before = f"&before={found[-1].run}" if found else ""
-            page = self._get(f"/runs?limit={size}{wanted}{before}", shapes.Runs).runs
+            last = found[-1].run if found else before
+            after = f"&before={check_id(last)}" if last else ""
+            page = self._get(f"/runs?limit={size}{wanted}{after}", shapes.Runs).runs
             found += page
             if len(page) < size:
                 break
@@ -155,25 +149,28 @@ class Remote:
         return self._get(f"/runs/{check_id(run_id)}/receipt", shapes.Receipt)
 
     def waiting(self, run_id: str | None) -> Any:
+        return self.inbox(run_id).waiting()
+
+    def inbox(self, run_id: str | None) -> Any:
         shapes: Any = import_module("pullcord.cli.remote_shapes")
-        return self._get(f"/inbox?run={run_id}" if run_id else "/inbox", shapes.Inbox).waiting()
+        only = f"?run={check_id(run_id)}" if run_id else ""
+        return self._get(f"/inbox{only}", shapes.InboxShown)
 
     def begin(self, verb: str, run_id: str | None, said: dict[str, Any]) -> str:
         """Whoever got no answer looks whether the run is there: it is not started twice."""
         path = f"/runs/{run_id}/{verb}" if run_id else "/runs"
-        made = said.get("run_id") or secrets.token_hex(4)
+        made = said.get("run_id") or os.urandom(4).hex()
         body = {k: v for k, v in said.items() if v is not None} | {"run_id": made}
         try:
             answer = self._post(path, body, again=False)
         except ServerLost:
             try:
                 self.glance(made)
-            except errors.RunNotFound:
+            except RunNotFound:
                 answer = self._post(path, body, again=False)
             else:
                 return made
-        assert isinstance(answer, Answer)
-        return check_id(self._read(answer, _Started).run)
+        return check_id(read(self.where, answer, _Started).run)
 
     def switch(self, act: str, kind: str, name: str, reason: str) -> dict[str, Any]:
         """Pull the kill switch there, release it, or see how it stands."""
@@ -181,8 +178,7 @@ class Remote:
             return self._get("/kill-switch", dict[str, Any])
         body = {"reason": reason} | ({kind: name} if kind else {})
         answer = self._post(f"/kill-switch/{act}", body, again=act == "engage")
-        assert isinstance(answer, Answer)
-        return self._read(answer, dict[str, Any])
+        return read(self.where, answer, dict[str, Any])
 
     # --- as it happens ---
 
@@ -219,78 +215,16 @@ class Remote:
     def _told(
         self, path: str, place: str, *, only: str = "", until: float | None = None
     ) -> Iterator[Event]:
-        """What the server tells after that place, over as many connections as it takes."""
-        lost = 0
-        while True:
-            line = Client(self._client.where, self._client.credential)
-            try:
-                for event in line.events(f"{path}?only={only}&after={place}", until):
-                    if isinstance(event, Answer):
-                        self._read(event, msgspec.Raw)
-                        self._strange(event)
-                    lost, place = 0, event.id or place
-                    yield event
-                    if event.kind == "bye" and b"revoked" in event.data:
-                        raise ServerRefused(
-                            f"{self.where} does not let you watch any longer: your right was taken "
-                            "back. The run goes on as it is."
-                        )
-            except ServerLost:
-                lost += 1
-                if lost > 5:
-                    raise
-            finally:
-                line.close()
-            if until is not None and time.monotonic() >= until:
-                return
-            time.sleep(0.1 if lost < 2 else 0.5 * lost)
+        ear: Any = import_module("pullcord.cli.ear")
+        return ear.Ear(self.client, path, place, only=only, until=until).events()
 
     # --- question and answer ---
 
     def _get(self, path: str, kind: type[T]) -> T:
-        return self._read(self._client.ask("GET", path, again=True), kind)
+        return read(self.where, self.client.ask("GET", path, again=True), kind)
 
-    def _post(self, path: str, body: dict[str, Any], *, again: bool) -> Answer | Ack:
-        answer = self._client.ask("POST", path, msgspec.json.encode(body), again=again)
-        if answer.status == 409 and (known := self._problem(answer)) and known.ack:
-            return known.ack
-        return answer
-
-    def _read(self, answer: Answer, kind: type[T]) -> T:
-        if answer.status >= 300:
-            known = self._problem(answer)
-            raise _as_here(known) if known else self._strange(answer)
-        try:
-            return msgspec.json.decode(answer.body, type=kind)
-        except (msgspec.DecodeError, UnicodeError):
-            self._strange(answer)
-
-    def _problem(self, answer: Answer) -> _Problem | None:
-        if answer.kind != "application/problem+json":
-            return None
-        try:
-            return msgspec.json.decode(answer.body, type=_Problem)
-        except (msgspec.DecodeError, UnicodeError):
-            return None
-
-    def _strange(self, answer: Answer) -> NoReturn:
-        kind = answer.kind[:60] or "nothing that says what it is"
-        raise ServerRefused(
-            f"{self.where} answered with {answer.status} and {kind!r}, which is not how a Pullcord "
-            "server of this version answers. Nothing is known to have been done. Check --server, "
-            "and what stands between."
-        )
-
-
-def _as_here(problem: _Problem) -> PullcordError:
-    """The error that the same thing would have been here, in the server's words."""
-    name = "".join(word.capitalize() for word in problem.code.split("_"))
-    kind = getattr(errors, name, None)
-    if isinstance(kind, type) and issubclass(kind, PullcordError):
-        return kind.__new__(kind, problem.detail)  # its words are made already
-    if problem.status in (400, 413, 422):
-        return InvalidInput(problem.detail)
-    return ServerRefused(problem.detail)
+    def _post(self, path: str, body: dict[str, Any], *, again: bool) -> Answer:
+        return self.client.ask("POST", path, msgspec.json.encode(body), again=again)
 
 
 @contextmanager

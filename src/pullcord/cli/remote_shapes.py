@@ -10,8 +10,12 @@ from pullcord.core.events import Record, decode_event
 from pullcord.core.fold import ends
 from pullcord.core.panel import Panel
 from pullcord.core.receipts import Receipt as Receipt
+from pullcord.core.states import RunState
 from pullcord.errors import ServerRefused
-from pullcord.journal.reading import Cursor, Item
+from pullcord.journal.inbox import Card as CardKept
+from pullcord.journal.inbox import Inbox, Item, Open
+from pullcord.journal.reading import Cursor
+from pullcord.journal.reading import Item as Told
 from pullcord.journal.store import LiveText
 
 
@@ -54,21 +58,45 @@ class _Card(msgspec.Struct):
     expires_in_ms: int
 
 
+class _Open(msgspec.Struct):
+    run: str
+    agent: str
+    question: str
+    kind: str
+    text: str
+    details: Any
+    step: str
+
+
 class _Item(msgspec.Struct):
     run: str
-    state: Any
+    agent: str
+    state: RunState
     item: str
     text: str
 
 
-class Inbox(msgspec.Struct):
+class InboxShown(msgspec.Struct):
     cards: list[_Card]
+    questions: list[_Open]
     attention: list[_Item]
 
     def waiting(self) -> Waiting:
+        """As the command line prints it."""
         return Waiting(
-            [Card(**msgspec.structs.asdict(card)) for card in self.cards],
-            [msgspec.convert(msgspec.structs.asdict(one), Attention) for one in self.attention],
+            [Card(**msgspec.structs.asdict(one)) for one in self.cards],
+            [
+                Attention(run=one.run, state=one.state, item=one.item, text=one.text)
+                for one in self.attention
+            ],
+        )
+
+    def inbox(self) -> Inbox:
+        """As a store has it, with the time of this answer as the beginning of time."""
+        return Inbox(
+            [CardKept(*msgspec.structs.astuple(one)) for one in self.cards],
+            [Open(*msgspec.structs.astuple(one)) for one in self.questions],
+            [Item(*msgspec.structs.astuple(one)) for one in self.attention],
         )
 
 
@@ -81,7 +109,7 @@ def is_the_end(told: Record | LiveText) -> bool:
     return isinstance(told, Record) and ends(told.event)
 
 
-def item(run_id: str, event: Event) -> Item:
+def item(run_id: str, event: Event) -> Told:
     """An event of a stream, and its place.
 
     Raises:

@@ -6,22 +6,12 @@ Whether a store or a server is meant is decided by the first of these that names
 
 import os
 from importlib import import_module
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple
 
 from pullcord.errors import InvalidInput
 
 FILE: Final = "pullcord.toml"
-_KEYS: Final = {
-    "store": str,
-    "server": str,
-    "limits": dict,
-    "on_exhausted": str,
-    "by": str,
-    "port": int,
-    "retain": str,
-}
-_SECRET: Final = ("token", "secret", "password", "key", "credential")
-_ENDINGS: Final = ("stop", "wrap_up", "pause_and_ask")
+_FILES: Final = "pullcord.cli.settings_file"
 _DEFAULTS: Final = {"store": "pullcord.db", "port": 8421}
 
 
@@ -83,6 +73,8 @@ def settings(asked: Any) -> Settings:
     if "server" not in found:
         found.setdefault("store", Value(_DEFAULTS["store"], "the default"))
     found.setdefault("port", Value(_DEFAULTS["port"], "the default"))
+    if bound := _bound(levels):
+        found["keys"] = bound
     return found
 
 
@@ -97,6 +89,7 @@ def settle(asked: Any) -> None:
     asked.server = server.value if server else None
     if server and server.is_of_the_folder:
         _check_folder_server(server)
+    asked.keys = found["keys"].value if "keys" in found else {}
     if hasattr(asked, "store"):
         asked.store = found["store"].value if "store" in found else None
     if hasattr(asked, "by"):
@@ -152,61 +145,22 @@ def is_loopback(host: str) -> bool:
     return name in ("localhost", "::1") or (is_four and parts[0] == "127")
 
 
-# --- the file -----------------------------------------------------------------------------------
+# --- the file, loaded only where there is one ---------------------------------------------------
 
 
 def _file(path: str, *, is_of_the_folder: bool) -> Settings:
-    tomllib: Any = import_module("tomllib")  # only where there is a file to read
-    try:
-        with open(path, "rb") as file:
-            said: dict[str, Any] = tomllib.load(file)
-    except (OSError, ValueError) as error:
-        raise _wrong(path, f"it cannot be read ({error})") from None
-    found: Settings = {}
-    for key, value in said.items():
-        _check(path, key, value)
-        if key == "store":
-            value = os.path.join(os.path.dirname(path), os.path.expanduser(value))
-        found[key] = Value(value, path, is_of_the_folder)
-    return found
+    files: Any = import_module(_FILES)
+    return {key: Value(said, path, is_of_the_folder) for key, said in files.read(path).items()}
 
 
-def _check(path: str, key: str, value: Any) -> None:
-    if key not in _KEYS:
-        if any(word in key.lower() for word in _SECRET):
-            raise _wrong(
-                path,
-                f"{key[:40]!r} looks like a secret, and secrets do not belong into this file. A "
-                "token comes from PULLCORD_TOKEN or --token-file",
-            )
-        raise _wrong(path, f"there is no {key[:40]!r}; there are {', '.join(_KEYS)}")
-    if not isinstance(value, _KEYS[key]) or isinstance(value, bool) or value == "":
-        kinds = {str: "text", int: "a number", dict: "a table"}
-        raise _wrong(path, f"{key} is {kinds[_KEYS[key]]}")
-    if key == "on_exhausted" and value not in _ENDINGS:
-        raise _wrong(path, f"on_exhausted is one of {', '.join(_ENDINGS)}")
-    if isinstance(value, int) and not 0 <= value <= 65535:
-        raise _wrong(path, "port is a number from 0 to 65535")
-    if key == "retain":
-        try:
-            import_module("pullcord.cli.age").seconds(value)
-        except InvalidInput as error:
-            raise _wrong(path, f"retain: {error}") from None
-    if key == "limits":
-        _check_limits(path, cast("dict[str, Any]", value))
-
-
-def _check_limits(path: str, caps: dict[str, Any]) -> None:
-    limits: Any = import_module("pullcord.core.limits")
-    for name, value in caps.items():
-        if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
-            raise _wrong(path, f"limits.{name[:40]} is a number")
-        try:
-            limits.parsed([f"{name}={value}"])
-        except InvalidInput:
-            known = ", ".join(limits.CAPS)
-            raise _wrong(path, f"there is no limits.{name[:40]}; there are {known}") from None
-
-
-def _wrong(path: str, why: str) -> InvalidInput:
-    return InvalidInput(f"{path}: {why}. Nothing was done. Correct the file, or take it away.")
+def _bound(levels: list[Settings]) -> Value | None:
+    """The keys that a person has bound, nearest first; see `pullcord.core.keys`."""
+    bound, origins = dict[str, str](), list[str]()
+    for said in [level["keys"] for level in reversed(levels) if "keys" in level]:
+        keys: Any = import_module("pullcord.core.keys")
+        if found := keys.clash(bound, said.value, is_mine=not said.is_of_the_folder):
+            files: Any = import_module(_FILES)
+            raise files.wrong(said.origin, found[1], "keys", found[0])
+        bound |= said.value
+        origins.insert(0, said.origin)
+    return Value(bound, ", ".join(origins)) if origins else None

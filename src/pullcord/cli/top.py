@@ -1,4 +1,4 @@
-"""top: all runs of a store on one screen. What draws it is loaded only here."""
+"""top: all runs of a store or a server on one screen. What draws it is loaded only here."""
 
 import asyncio
 import os
@@ -10,6 +10,7 @@ from typing import Any
 from pullcord.cli.parser import store_path
 from pullcord.cli.secret_names import from_environment
 from pullcord.cli.store import desk, whoami
+from pullcord.core.keys import Keymap
 from pullcord.core.secrets import Secrets
 from pullcord.errors import InvalidInput
 from pullcord.journal.clock import SystemClock
@@ -18,9 +19,12 @@ from pullcord.journal.journal import Journal
 
 def carry_out(asked: Any) -> int:
     _refuse_without_a_screen()
-    with desk(asked):  # says so if there is no such store, and makes none
-        pass
-    said = asyncio.run(_watch(asked, name=os.path.relpath(store_path(asked.store))))
+    if asked.server:
+        said = asyncio.run(_watch_server(asked))
+    else:
+        with desk(asked):  # says so if there is no such store, and makes none
+            pass
+        said = asyncio.run(_watch_store(asked, os.path.relpath(store_path(asked.store))))
     print(said or "Nothing was stopped.")
     return 0
 
@@ -38,14 +42,29 @@ def _refuse_without_a_screen() -> None:
         )
 
 
-async def _watch(asked: Any, *, name: str) -> str | None:
-    top: Any = import_module("pullcord.tui.app")
+async def _watch_store(asked: Any, name: str) -> str | None:
     local: Any = import_module("pullcord.tui.local")
     clock, secrets = SystemClock(), Secrets(from_environment())
     async with Journal.open(store_path(asked.store), clock=clock, secrets=secrets) as journal:
-        source = local.Local(journal, clock, name=name)
-        screen = top.Top(source, whoami(asked.by), light=_is_light(asked.theme))
-        return await screen.run_async()
+        return await _shown(asked, local.Local(journal, clock, name=name), whoami(asked.by))
+
+
+async def _watch_server(asked: Any) -> str | None:
+    remote: Any = import_module("pullcord.cli.remote")
+    served: Any = import_module("pullcord.cli.top_server")
+    with remote.reach(asked) as there:
+        me = there.me()  # says so if nobody answers, or we may not look
+        source = served.Served(there.client)
+        try:
+            return await _shown(asked, source, me.by)
+        finally:
+            source.close()
+
+
+async def _shown(asked: Any, source: Any, me: str) -> str | None:
+    top: Any = import_module("pullcord.tui.app")
+    screen = top.Top(source, me, bound=Keymap(asked.keys), light=_is_light(asked.theme))
+    return await screen.run_async()
 
 
 def _is_light(theme: str) -> bool:

@@ -38,8 +38,8 @@ def visible(text: str, *, after: str = "") -> str:
     `after`: the character before it, if it goes on from an earlier piece. However a text is cut,
     its pieces make the same.
     """
-    before = len(_UNSAFE.sub(_written, after)) if after else 0
-    return _UNSAFE.sub(_written, after + text)[before:]
+    before = len(_UNSAFE.sub(_found, after)) if after else 0
+    return _UNSAFE.sub(_found, after + text)[before:]
 
 
 def visible_json(encoded: str) -> str:
@@ -47,11 +47,16 @@ def visible_json(encoded: str) -> str:
     return _UNSAFE.sub(lambda found: _as_json(ord(found[0])), encoded)
 
 
-def _written(found: re.Match[str]) -> str:
-    code = ord(found[0])
+def written(char: str) -> str:
+    """A character by its number."""
+    code = ord(char)
     if code < 0x100:
         return f"\\x{code:02x}"
     return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def _found(unsafe: re.Match[str]) -> str:
+    return written(unsafe[0])
 
 
 def _as_json(code: int) -> str:

@@ -5,8 +5,8 @@ Nothing is stopped by leaving, by Esc, or by any single key.
 """
 
 import time
-from collections.abc import Callable
-from contextlib import aclosing
+from collections.abc import Callable, Sequence
+from contextlib import aclosing, suppress
 from typing import ClassVar, Final
 
 from textual import events
@@ -16,15 +16,17 @@ from textual.containers import Container
 from textual.timer import Timer
 from textual.widgets import Input
 
+from pullcord.core.keys import Keymap
 from pullcord.core.panel import Panel
 from pullcord.core.states import LIVING, NEEDS_OWNER, TERMINAL, RunState
 from pullcord.errors import PullcordError
 from pullcord.tui.bar import Bar, Words
 from pullcord.tui.control import Control
 from pullcord.tui.cord import Around, Cord
+from pullcord.tui.frame import banner, status, title
 from pullcord.tui.hand import READ_S, Hand
-from pullcord.tui.keys import HINT
-from pullcord.tui.lines import Line, Piece, flat, line, spread
+from pullcord.tui.keys import hint
+from pullcord.tui.lines import Line
 from pullcord.tui.look import THEMES
 from pullcord.tui.pane import TABS, Pane
 from pullcord.tui.roster import Roster
@@ -38,6 +40,7 @@ _ENDED_MAX: Final = 2000  # of runs that have ended; older ones: pullcord ps --a
 _NOTICE_S: Final = 12.0
 _LOOK_S: Final = 5.0  # that a process has died is in no record
 _WIDE: Final = 110
+_HELD: Final = (RunState.PAUSING, RunState.PAUSED)
 _ASKED_FIRST: Final = (RunState.WAITING, RunState.PAUSED)
 
 
@@ -56,6 +59,7 @@ class Top(App[str], inherit_bindings=False):
         source: Source,
         me: str,
         *,
+        bound: Keymap | None = None,
         now: Callable[[], float] = time.monotonic,
         light: bool = False,
     ) -> None:
@@ -64,23 +68,28 @@ class Top(App[str], inherit_bindings=False):
             self.register_theme(theme)
         self.theme = "pullcord-light" if light else "pullcord-dark"
         self._source = source
+        self._bound = bound = bound or Keymap()
         self._now = now
         self.roster = Roster()
         self.is_loaded = False
         self.notice = ""
+        self.engaged: list[str] = []  # what the kill switch is engaged for
+        self.trouble = ""  # why nothing new is heard
         self._living_only = False
         self._notice_timer: Timer | None = None
         hand, control = Hand(now), Control(source, me, say=self.say, look=self._look)
         self.title_line, self.hint = Sheet(self._title, id="title"), Sheet(self._hint, id="hint")
+        self.banner = Sheet(lambda width: banner(self.engaged, width), id="banner")
         self.filter = Words(id="filter", compact=True, placeholder="only runs with these words")
         self.runs = RunList(self.roster, now, id="runs")
-        self.pane = Pane(source, hand, now, self.say)
-        self.bar = Bar(hand, me, now)
+        self.pane = Pane(source, hand, now, bound, self.say)
+        self.bar = Bar(hand, me, now, bound)
         self.hand = hand
-        self.cord = Cord(Around(self.bar, self.pane, hand, control, self.say, self.update))
+        self.cord = Cord(Around(self.bar, self.pane, hand, control, bound, self.say, self.update))
 
     def compose(self) -> ComposeResult:
         yield self.title_line
+        yield self.banner
         yield self.filter
         with Container(id="both"):
             yield self.runs
@@ -90,7 +99,6 @@ class Top(App[str], inherit_bindings=False):
 
     def on_mount(self) -> None:
         self.animation_level = "none"
-        self.run_worker(self._load, group="load")
         self.run_worker(self._hear, group="hear")
         self.set_interval(1.0, self._tick)
         self.set_interval(_LOOK_S, self._look_after)
@@ -119,10 +127,22 @@ class Top(App[str], inherit_bindings=False):
     async def _hear(self) -> None:
         try:
             async with aclosing(self._source.changes()) as changes:
-                async for runs in changes:
-                    self._take(await self._source.panels(*runs))
+                async for news in changes:
+                    if news.is_fresh:
+                        self.run_worker(self._load, group="load", exclusive=True)
+                    self._take(news.panels)
+                    if news.is_fresh or any(one.state in _HELD for one in news.panels):
+                        self.run_worker(self._look_at_switch, group="switch", exclusive=True)
+                    self._tell_trouble(news.trouble)
         except PullcordError as error:
-            self.say(str(error))
+            self.is_loaded = True
+            self._tell_trouble(str(error))
+
+    def _tell_trouble(self, trouble: str) -> None:
+        if self.trouble and not trouble:
+            self.say("Connected again.")
+        self.trouble = trouble
+        self.update()
 
     async def _look(self, *runs: str) -> None:
         self._take(await self._source.panels(*runs))
@@ -130,13 +150,23 @@ class Top(App[str], inherit_bindings=False):
     async def _look_after(self) -> None:
         shown = {*self.runs.in_view(), self.roster.kept} & self.roster.rows.keys()
         rows = self.roster.rows
+        if self.trouble:
+            return
+        await self._look_at_switch()
         if driven := [run for run in shown if rows[run].panel.state in NEEDS_OWNER]:
             try:
                 await self._look(*driven)
             except PullcordError as error:
                 self.say(str(error))
 
-    def _take(self, panels: list[Panel]) -> None:
+    async def _look_at_switch(self) -> None:
+        """It may be pulled at any time, by anybody, and then nothing else is as important."""
+        with suppress(PullcordError):  # whoever cannot say says so elsewhere
+            self.engaged = await self._source.switched_off()
+            self.set_class(bool(self.engaged), "engaged")
+            self.banner.update()
+
+    def _take(self, panels: Sequence[Panel]) -> None:
         stayed = self.roster.take(panels, self._now())
         if stayed is None:
             self.runs.reorder()
@@ -181,24 +211,38 @@ class Top(App[str], inherit_bindings=False):
         key = (event.character if event.is_printable else event.key) or ""
         if self.hand.armed and not is_writing:
             self.cord.while_armed(key)
-        elif act := (self.cord.keys | self._keys()).get(key):
+        elif act := self._acts(key):
             act()
         self.update()
 
-    def _keys(self) -> dict[str, Callable[[], None]]:
-        """The keys that act on nothing but the screen."""
+    def _acts(self, key: str) -> Callable[[], None] | None:
+        """What a key does here: what is bound to it, or what it always does."""
+        actions = self.cord.actions | self._actions()
+        return actions.get(self._bound.action(key)) or self._always().get(key)
+
+    def _actions(self) -> dict[str, Callable[[], None]]:
+        """The actions on nothing but the screen."""
+        pane = self.pane
+        return {
+            "review": self._approvals,
+            "previous_card": lambda: pane.next_card(-1),
+            "next_card": lambda: pane.next_card(1),
+            "read_on": lambda: pane.scroll(1),
+            "up": lambda: self._move(-1),
+            "down": lambda: self._move(1),
+            "filter": self._filter,
+            "living": self._living,
+            "theme": self._turn_theme,
+            "help": pane.help,
+            "leave": self.action_leave,
+        }
+
+    def _always(self) -> dict[str, Callable[[], None]]:
+        """The keys that nobody can bind."""
         pane, end = self.pane, len(self.roster)
-        moves = {"up": -1, "k": -1, "down": 1, "j": 1, "home": -end, "end": end}
+        moves = {"up": -1, "down": 1, "home": -end, "end": end}
         turns = {"tab": 1, "right": 1, "shift+tab": -1, "left": -1}
         return {
-            "a": self._approvals,
-            ",": lambda: pane.next_card(-1),
-            ".": lambda: pane.next_card(1),
-            "/": self._filter,
-            "l": self._living,
-            "t": self._turn_theme,
-            "?": pane.help,
-            "q": self.action_leave,
             "escape": self._close,
             "pageup": lambda: pane.scroll(-1),
             "pagedown": lambda: pane.scroll(1),
@@ -289,17 +333,8 @@ class Top(App[str], inherit_bindings=False):
         self.pane.update()
 
     def _title(self, width: int) -> list[Line]:
-        roster = self.roster
-        found: list[Piece] = []
-        if roster.needing:
-            word = "needs" if roster.needing == 1 else "need"
-            found.append(Piece(f"{roster.needing:,} {word} you  ", "waiting strong"))
-        listed = f"{len(roster):,} of " if len(roster) < len(roster.rows) else ""
-        known = f"{roster.living:,} living  {listed}{count(len(roster.rows), 'run')}"
-        found.append(Piece(known if self.is_loaded else f"{known}, reading on", "number"))
-        only = " · living only" if self._living_only else ""
-        where = Piece(f" · {flat(self._source.name, 80)}{only}", "muted")
-        return [spread((Piece("pullcord top", "strong"), where), tuple(found), width)]
+        told = {"is_loaded": self.is_loaded, "living_only": self._living_only}
+        return [title(self.roster, self._source.name, width, **told)]
 
     def _hint(self, width: int) -> list[Line]:
-        return [line(flat(self.notice, 400)) if self.notice else line(HINT, role="muted")]
+        return [status(self.notice, self.trouble, hint(self._bound, width))]

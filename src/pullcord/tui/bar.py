@@ -8,10 +8,12 @@ from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 from textual.widgets import Input
 
+from pullcord.core.keys import Keymap
 from pullcord.core.panel import Panel
+from pullcord.core.row import row
 from pullcord.tui.barlines import between, head, keys, title
 from pullcord.tui.hand import REASONS, Armed, Hand
-from pullcord.tui.lines import BLANK, Line, Piece, line, shown, wrapped
+from pullcord.tui.lines import BLANK, Line, Piece, line, width_of, wrapped
 from pullcord.tui.roster import Row
 from pullcord.tui.sheet import Sheet
 
@@ -33,7 +35,7 @@ class Words(Input):
     ALLOW_SELECT: ClassVar[bool] = False
 
     def _on_paste(self, event: events.Paste) -> None:
-        self.insert_text_at_cursor(shown(" ".join(event.text.split())))
+        self.insert_text_at_cursor(row(" ".join(event.text.split())))
         event.prevent_default()
         event.stop()
 
@@ -41,11 +43,12 @@ class Words(Input):
 class Bar(Vertical):
     """Shows a row's panel; opens in place where something has to be written."""
 
-    def __init__(self, hand: Hand, me: str, now: Callable[[], float]) -> None:
+    def __init__(self, hand: Hand, me: str, now: Callable[[], float], bound: Keymap) -> None:
         super().__init__(id="bar")
         self._hand = hand
         self._me = me
         self._now = now
+        self._bound = bound
         self._row: Row | None = None
         self.ask: Ask | None = None
         self._words = Words(id="words", compact=True, select_on_focus=False)
@@ -161,8 +164,8 @@ class Bar(Vertical):
         if self.ask:
             return [*_sending(), BLANK, BLANK]
         if armed := self._hand.armed:
-            return _armed(armed)
-        return keys(self._row.panel, width)
+            return _armed(armed, self._bound["cancel"], width)
+        return keys(self._row.panel, width, self._bound)
 
 
 def _in_two(of: Line, width: int) -> tuple[Line, Line]:
@@ -172,21 +175,23 @@ def _in_two(of: Line, width: int) -> tuple[Line, Line]:
     return line(lines[0], role=said.role), line(" ".join(lines[1:]), role=said.role)
 
 
-def _armed(armed: Armed) -> list[Line]:
+def _armed(armed: Armed, key: str, width: int) -> list[Line]:
     """The second press, why, if somebody wants to say so, and the way out."""
-    said = [Piece("Why, if you like: ", "muted")]
-    for number, reason in enumerate((*REASONS, "other"), start=1):
-        mark, role = ("✓", "held strong") if reason == armed.reason else (" ", "")
-        said += [Piece(f" {number} ", "key"), Piece(f" {reason} {mark} ", role)]
-    return [
+    lines: list[Line] = [
         (
-            Piece(" c ", "key"),
+            Piece(f" {key} ", "key"),
             Piece(f" again within 3 s: {armed.button.label.lower()}", "held strong"),
             Piece("    any other key lets go", "muted"),
         ),
-        tuple(said[:7]),
-        (Piece(" " * 18), *said[7:]),
+        (Piece("Why, if you like: ", "muted"),),
     ]
+    for number, reason in enumerate((*REASONS, "other"), start=1):
+        mark, role = ("✓", "held strong") if reason == armed.reason else (" ", "")
+        said = (Piece(f" {number} ", "key"), Piece(f" {reason} {mark} ", role))
+        if width_of((*lines[-1], *said)) > min(width, 80):
+            lines.append((Piece(" " * 18),) if width > 62 else ())
+        lines[-1] = (*lines[-1], *said)
+    return lines[:3]
 
 
 def _sending() -> list[Line]:

@@ -4,19 +4,12 @@ from typing import Final, NamedTuple
 
 from rich.cells import cell_len
 
+from pullcord.core.keys import OF_VERB, Keymap
 from pullcord.core.panel import Button, Panel
-from pullcord.tui.lines import BLANK, Line, Piece, flat, line, padded, spread, wrapped
+from pullcord.tui.lines import BLANK, Line, Piece, cut, flat, line, padded, spread, wrapped
 from pullcord.tui.words import ROLE, clock, count, dollars, elapsed
 
 _NEAR: Final = 0.8
-_KEYS: Final = {
-    "pause": "p",
-    "resume": "p",
-    "redirect": "r",
-    "cancel": "c",
-    "review": "a",
-    "raise": "+",
-}
 _ALWAYS: Final = ("done", "undone", "in_doubt", "not_attempted")
 _IF_ANY: Final = ("could_not_undo", "failed", "interrupted", "under_way")
 _ENDING: Final = ("cancelling", "stopping")
@@ -27,13 +20,14 @@ class Place(NamedTuple):
 
     verbs: tuple[str, ...]
     share: int  # of the width
+    longest: int  # of the names that it may have
 
 
 _PLACES: Final = (
-    Place(("pause", "resume"), 19),
-    Place(("redirect",), 18),
-    Place(("cancel",), 39),
-    Place(("review", "raise"), 24),
+    Place(("pause", "resume"), 19, len("Cut now")),
+    Place(("redirect",), 18, len("Redirect")),
+    Place(("cancel",), 39, len("Stop now")),
+    Place(("review", "raise"), 24, len("Raise the limit")),
 )
 
 
@@ -122,32 +116,40 @@ def tally(of: dict[str, int]) -> str:
     return " · ".join(f"{of[name]} {name.replace('_', ' ')}" for name in names)
 
 
-def keys(panel: Panel, width: int) -> list[Line]:
+def keys(panel: Panel, width: int, bound: Keymap) -> list[Line]:
     """What each key would do now: its name, and below it the consequence, or why it cannot."""
     if panel.ended:
         return _afterwards(panel, width)
     shown = {verb: button for button in panel.buttons for verb in (button.verb,)}
     last = _PLACES[-1] if any(verb in shown for verb in _PLACES[-1].verbs) else None
     places = _PLACES if last else _PLACES[:-1]
-    whole = sum(place.share for place in places)
     found = [_at(place, panel.buttons) for place in places]
-    widths = [min(width * place.share // whole, 52) for place in places]
-    return _columns(found, widths)
+    return _columns(found, _rooms(places, width, bound), bound)
+
+
+def _rooms(places: tuple[Place, ...], width: int, bound: Keymap) -> list[int]:
+    """How wide each is: its share, but room for its name; what that takes, cancel gives."""
+    whole = sum(place.share for place in places)
+    rooms = [min(width * place.share // whole, 52) for place in places]
+    names = [place.longest + len(bound[OF_VERB[place.verbs[0]]]) + 3 for place in places]
+    rooms = [max(room, name) for room, name in zip(rooms, names, strict=True)]
+    rooms[2] -= max(sum(rooms) - width, 0)
+    return rooms
 
 
 def _at(place: Place, buttons: tuple[Button, ...]) -> Button | None:
     return next((button for button in buttons if button.verb in place.verbs), None)
 
 
-def _columns(buttons: list[Button | None], widths: list[int]) -> list[Line]:
+def _columns(buttons: list[Button | None], widths: list[int], bound: Keymap) -> list[Line]:
     rows: list[list[Piece]] = [[], [], []]
     for button, room in zip(buttons, widths, strict=True):
         label, role = "", "strong"
         if button:
-            key = _KEYS.get(button.verb, "")
+            key = f" {bound[OF_VERB[button.verb]]} "
             label, role = f"{button.label}", "muted" if button.off else "strong"
-            rows[0].append(Piece(f" {key} ", "key off" if button.off else "key"))
-            rows[0].append(Piece(padded(f" {label}", room - 3), role))
+            rows[0].append(Piece(key, "key off" if button.off else "key"))
+            rows[0].append(Piece(padded(f" {label}", room - len(key)), role))
             said = wrapped(button.off or button.says, room - 2)
         else:
             rows[0].append(Piece(" " * room))
@@ -155,7 +157,7 @@ def _columns(buttons: list[Button | None], widths: list[int]) -> list[Line]:
         for number in (0, 1):
             text = said[number] if number < len(said) else ""
             if number and len(said) > 2:
-                text = f"{text} …"
+                text = cut(f"{text} {said[2]}", room - 1)
             rows[number + 1].append(Piece(padded(text, room), "muted"))
     return [tuple(pieces) for pieces in rows]
 

@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from pullcord.core.keys import Keymap
 from pullcord.journal.inbox import Card, Item, Open
 from pullcord.tui.lines import BLANK, Line, Piece, flat, line, padded, paragraph, wrapped
 from pullcord.tui.source import Waiting
@@ -17,7 +18,9 @@ class Desk(NamedTuple):
     call_end: int
 
 
-def desk(of: Waiting, width: int, *, at: int, since_ms: float, is_ready: bool) -> Desk:
+def desk(
+    of: Waiting, width: int, bound: Keymap, *, at: int, since_ms: float, is_ready: bool
+) -> Desk:
     """All that waits. The one at `at`, of the calls and questions, is whole; `is_ready`: it has
     been on the screen long enough to have been read."""
     asked: list[Card | Open] = [*of.inbox.cards, *of.inbox.questions]
@@ -26,15 +29,16 @@ def desk(of: Waiting, width: int, *, at: int, since_ms: float, is_ready: bool) -
     if asked:
         one = asked[at % len(asked)]
         if len(asked) > 1:
-            said = f"{at % len(asked) + 1} of {len(asked)} · , and . go to the others"
+            others = f"{bound['previous_card']} and {bound['next_card']} go to the others"
+            said = f"{at % len(asked) + 1} of {len(asked)} · {others}"
             lines += [line(said, role="muted"), BLANK]
         if isinstance(one, Card):
             lines += _call(one, width)
             end = len(lines)
             left = one.expires_at_ms - of.now_ms - since_ms
-            lines += _about(one, left, width, is_ready=is_ready)
+            lines += _about(one, left, width, bound, is_ready=is_ready)
         else:
-            lines += _question(one, width)
+            lines += _question(one, width, bound)
     lines += _attention(of.inbox.attention, width)
     return Desk(lines or [line("Nothing waits for an answer.", role="muted")], end)
 
@@ -53,7 +57,7 @@ def _call(card: Card, width: int) -> list[Line]:
     return [*lines, line(")", role="strong")]
 
 
-def _about(card: Card, left_ms: float, width: int, *, is_ready: bool) -> list[Line]:
+def _about(card: Card, left_ms: float, width: int, bound: Keymap, *, is_ready: bool) -> list[Line]:
     undo = "can be undone" if card.can_be_undone else "cannot be undone"
     expires = f"expires in {_left(left_ms)}" if left_ms > 0 else "expired"
     facts = f"{EFFECT.get(card.effect, card.effect)} · {undo} · {expires}"
@@ -64,9 +68,9 @@ def _about(card: Card, left_ms: float, width: int, *, is_ready: bool) -> list[Li
         *paragraph(f"“{card.text}”", width, role="muted", first="  │ ", rest="  │ "),
         *_choices(
             width,
-            ("y", "Approve", ready, is_ready),
-            ("n", "Deny", "the agent is told why, and goes on", True),
-            ("e", "Edit the arguments", "the changed call is asked about again", True),
+            (bound["approve"], "Approve", ready, is_ready),
+            (bound["deny"], "Deny", "the agent is told why, and goes on", True),
+            (bound["edit"], "Edit the arguments", "the changed call is asked about again", True),
         ),
     ]
 
@@ -82,19 +86,21 @@ def _choices(width: int, *choices: tuple[str, str, str, bool]) -> list[Line]:
     rows: list[list[Piece]] = [[], [], []]
     for key, label, says, is_on in choices:
         rows[0].append(Piece(f" {key} ", "key" if is_on else "key off"))
-        rows[0].append(Piece(padded(f" {label}", room - 3), "strong" if is_on else "muted"))
+        rows[0].append(
+            Piece(padded(f" {label}", room - len(key) - 2), "strong" if is_on else "muted")
+        )
         said = [*wrapped(says, room - 2), "", ""]
         rows[1].append(Piece(padded(said[0], room), "muted"))
         rows[2].append(Piece(padded(said[1], room), "muted"))
     return [tuple(row) for row in rows if any(piece.text.strip() for piece in row)]
 
 
-def _question(asked: Open, width: int) -> list[Line]:
+def _question(asked: Open, width: int, bound: Keymap) -> list[Line]:
     how = "happened, run or skip" if asked.kind == "doubt" else "an answer; JSON, or else text"
     return [
         line("A step is in doubt" if asked.kind == "doubt" else "The agent asks", role="muted"),
         *paragraph(asked.text, width, role="strong", first="  │ ", rest="  │ "),
-        *_choices(width, ("e", "Answer", how, True)),
+        *_choices(width, (bound["edit"], "Answer", how, True)),
     ]
 
 

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import msgspec
 from textual.timer import Timer
 
+from pullcord.core.keys import Keymap
 from pullcord.core.panel import Button, Panel
 from pullcord.journal.inbox import Card
 from pullcord.tui.bar import Ask, Bar
@@ -23,6 +24,7 @@ class Around(NamedTuple):
     pane: Pane
     hand: Hand
     control: Control
+    bound: Keymap
     say: Callable[[str], None]
     update: Callable[[], None]
 
@@ -31,19 +33,20 @@ class Cord:
     """Acts on the run that the bar shows, and on no other."""
 
     def __init__(self, around: Around) -> None:
-        self._bar, self._pane, self._hand, self._control, self._say, self._update = around
-        self._second: Timer | None = None  # a second c, until it is known that it is not held down
+        self._bar, self._pane, self._hand, self._control = around[:4]
+        self._bound, self._say, self._update = around[4:]
+        self._second: Timer | None = None  # a second press, until it is known not to be held down
 
     @property
-    def keys(self) -> dict[str, Callable[[], None]]:
+    def actions(self) -> dict[str, Callable[[], None]]:
         return {
-            "p": self._pause_or_resume,
-            "r": self._redirect,
-            "c": self._cancel,
-            "+": self._raise,
-            "y": self._approve,
-            "n": self._deny,
-            "e": self._edit,
+            "pause": self._pause_or_resume,
+            "redirect": self._redirect,
+            "cancel": self._cancel,
+            "raise": self._raise,
+            "approve": self._approve,
+            "deny": self._deny,
+            "edit": self._edit,
         }
 
     def _button(self, *verbs: str) -> tuple[Panel, Button] | None:
@@ -59,22 +62,25 @@ class Cord:
     # --- pause, cancel ---
 
     def _pause_or_resume(self) -> None:
-        if (found := self._button("pause", "resume")) and self._hand.is_ready("p"):
+        if (found := self._button("pause", "resume")) and self._hand.is_ready("pause"):
             self._bar.run_worker(partial(self._control.press, *found))
 
     def _cancel(self) -> None:
-        if (found := self._button("cancel")) and self._hand.is_ready("c"):
+        if (found := self._button("cancel")) and self._hand.is_ready("cancel"):
             panel, button = found
             self._hand.arm(panel.run, button)
             self._bar.set_timer(ARMED_S + 0.05, self._update)
 
     def while_armed(self, key: str) -> None:
-        """The first c was pressed: c carries it out, a number says why, all else lets go."""
-        if key == "c" and self._second:  # it came again at once: the key is held down
+        """The first press of cancel: the same key carries it out, a number says why, all else
+        lets go."""
+        is_again = self._bound.action(key) == "cancel"
+        if is_again and self._second:  # it came again at once: the key is held down
             self._forget_second()
             self._hand.let_go()
-            self._say("c was held down, so nothing was cancelled. Press it twice.")
-        elif key == "c":
+            held = f"{self._bound['cancel']} was held down"
+            self._say(f"{held}, so nothing was cancelled. Press it twice.")
+        elif is_again:
             self._second = self._bar.set_timer(HELD_S, self._carry_out)
         elif key in ("1", "2", "3", "4"):
             self._hand.choose(REASONS[int(key) - 1])

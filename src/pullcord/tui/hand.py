@@ -8,6 +8,7 @@ a call must have been on the screen for a second before it can be allowed.
 from collections.abc import Callable, Hashable
 from typing import Final, NamedTuple
 
+from pullcord.core.keys import OF_VERB
 from pullcord.core.panel import Button, Panel
 
 CHANGED_S: Final = 0.4
@@ -15,7 +16,6 @@ ARMED_S: Final = 3.0
 READ_S: Final = 1.0
 HELD_S: Final = 0.07  # a key that is held down comes again within this
 REASONS: Final = ("wrong path", "too expensive", "changed my mind", "looks unsafe")
-_PLACE: Final = {"pause": "p", "resume": "p", "cancel": "c"}
 
 
 class Armed(NamedTuple):
@@ -43,7 +43,7 @@ class Hand:
             self._run, self._meaning = panel.run, {}
             self.let_go()
         for button in panel.buttons:
-            if (place := _PLACE.get(button.verb)) is not None:
+            if (place := OF_VERB.get(button.verb)) in ("pause", "cancel"):
                 meaning = (button.verb, tuple(button.body))
                 before = self._meaning.get(place)
                 if before is None or before[0] != meaning:
@@ -52,9 +52,9 @@ class Hand:
         if self._armed:
             self._armed = _still(self._armed, panel)
 
-    def is_ready(self, key: str) -> bool:
-        """Whether the meaning of a key has stood for long enough to be what was aimed at."""
-        return self._now() >= self._meaning.get(key, ((), 0.0))[1]
+    def is_ready(self, action: str) -> bool:
+        """Whether the meaning of its key has stood for long enough to be what was aimed at."""
+        return self._now() >= self._meaning.get(action, ((), 0.0))[1]
 
     # --- cancel: two presses ---
 

@@ -1,33 +1,39 @@
-"""The keys: the same as of `pullcord run`. None of them alone destroys anything."""
+"""The keys in words, as they are bound: the same as of `pullcord run`. None alone destroys."""
 
 from typing import Final
 
-from pullcord.tui.lines import BLANK, Line, Piece, line
+from pullcord.core.keys import Keymap
+from pullcord.tui.lines import BLANK, Line, Piece, line, wrapped
 
-KEYS: Final = (
-    ("p", "pause, or resume; again while it pauses: cut now"),
-    ("r", "redirect: write what comes next; Enter sends, Esc closes"),
-    ("c", "cancel: says what it would do; a second c within 3 s does it"),
+_LINES: Final = (
+    ("{pause}", "pause, or resume; again while it pauses: cut now"),
+    ("{redirect}", "redirect: write what comes next; Enter sends, Esc closes"),
+    ("{cancel}", "cancel: says what it would do; a second {cancel} within 3 s does it"),
     ("", "before it, 1 to 4 say why, 5 lets you write it; any other key lets go"),
-    ("a", "answer: the calls and questions that wait for your word"),
-    ("y n e", "there: approve, deny, edit the arguments (or answer a question)"),
-    ("+", "raise a limit"),
+    ("{review}", "answer: the calls and questions that wait for your word"),
+    ("{approve} {deny} {edit}", "there: approve, deny, edit the arguments (or answer a question)"),
+    ("{raise}", "raise a limit"),
     ("", ""),
-    ("↑ ↓ j k", "another run"),
+    ("↑ ↓ {down} {up}", "another run"),
     ("1 to 5, Tab", "steps, text, approvals, timeline, receipt"),
-    ("PgUp PgDn", "scroll it"),
-    ("/", "list only the runs with these words; Esc lists all again"),
-    ("l", "list only living runs, or all"),
-    ("t", "dark or light"),
+    ("PgUp PgDn", "scroll it; so does {read_on}"),
+    ("{filter}", "list only the runs with these words; Esc lists all again"),
+    ("{living}", "list only living runs, or all"),
+    ("{theme}", "dark or light"),
     ("Esc", "close what is open; never stops anything"),
-    ("q", "leave; stops nothing"),
+    ("{leave} Ctrl-C", "leave; stops nothing"),
 )
 
 
-def help_lines(width: int) -> list[Line]:
+def help_lines(bound: Keymap, width: int) -> list[Line]:
+    words = bound.words()
+    told = [(keys.format(**words), says.format(**words)) for keys, says in _LINES]
+    wide = max(13, *(len(keys) + 1 for keys, _ in told))
     lines: list[Line] = []
-    for key, says in KEYS:
-        lines.append((Piece(f" {key:<13}", "strong"), Piece(says)) if says else BLANK)
+    for keys, says in told:
+        first, *others = wrapped(says, width - wide - 2)
+        lines.append((Piece(f" {keys:<{wide}}", "strong"), Piece(first)) if says else BLANK)
+        lines += [(Piece(" " * (wide + 1)), Piece(other)) for other in others]
     return [
         *lines,
         BLANK,
@@ -35,4 +41,8 @@ def help_lines(width: int) -> list[Line]:
     ]
 
 
-HINT: Final = "↑↓ run  tab view  / filter  l living  ? keys  q leave, stops nothing"
+def hint(bound: Keymap, width: int) -> str:
+    said = "↑↓ run  tab view  {filter} filter  {living} living  {help} keys  {leave} leave"
+    short = said.format(**bound.words())
+    whole = f"{short}, stops nothing"
+    return whole if len(whole) <= width else short

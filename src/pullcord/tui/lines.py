@@ -1,19 +1,15 @@
 """A screen as lines of text with roles. Nobody here knows colours, widgets or markup.
 
-Text of models, tools and people goes through `shown` before it is drawn: nothing in it can move
-the cursor, turn a call around or hide.
+Text of models, tools and people goes through `row` before it is drawn: nothing in it can move the
+cursor, turn a call around or hide.
 """
 
-import unicodedata
 from collections.abc import Iterator
 from typing import Final, NamedTuple, TypeAlias
 
 from rich.cells import cell_len, get_character_cell_size
 
-_UNSEEN: Final = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
-_INKLESS: Final = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")  # drawn as nothing
-_SELECTORS: Final = range(0xE0100, 0xE01F0)  # can carry a whole hidden text
-MARKS_MAX: Final = 4  # accents on one letter; more of them cover the lines around it
+from pullcord.core.row import row
 
 
 class Piece(NamedTuple):
@@ -29,38 +25,10 @@ def line(*parts: str | Piece, role: str = "") -> Line:
     return tuple(Piece(part, role) if isinstance(part, str) else part for part in parts)
 
 
-def shown(text: str) -> str:
-    """The text with everything visible that would act unseen: ␛ for an escape, ⟨U+202E⟩."""
-    if text.isascii() and text.isprintable():
-        return text
-    return "".join(_visible(text))
-
-
-def _visible(text: str) -> Iterator[str]:
-    marks = 0
-    for char in text:
-        category = unicodedata.category(char)
-        marks = marks + 1 if category in ("Mn", "Me") else 0
-        if char == "\t":
-            yield "    "
-        elif category == "Zs":
-            yield " "
-        elif category in _UNSEEN or char in _INKLESS or ord(char) in _SELECTORS:
-            yield _picture(ord(char))
-        elif marks <= MARKS_MAX:
-            yield char
-
-
-def _picture(code: int) -> str:
-    if code < 0x20:
-        return chr(0x2400 + code)
-    return "␡" if code == 0x7F else f"⟨U+{code:04X}⟩"
-
-
 def flat(text: str, limit: int = 240) -> str:
     """The same on one line, and not too long."""
     start = " ".join(text[: 4 * limit].split())
-    return shown(start if len(start) <= limit else start[: limit - 1] + "…")
+    return row(start if len(start) <= limit else start[: limit - 1] + "…")
 
 
 def width_of(of: Line) -> int:
@@ -105,7 +73,7 @@ def wrapped(text: str, width: int) -> list[str]:
     """The text in lines of at most so many cells, broken between words where it can be."""
     found: list[str] = []
     for paragraph in text.replace("\r\n", "\n").split("\n"):
-        found.extend(_wrapped(shown(paragraph), max(width, 8)))
+        found.extend(_wrapped(row(paragraph), max(width, 8)))
     return found
 
 

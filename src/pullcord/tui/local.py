@@ -1,7 +1,7 @@
 """The runs of a store on this machine."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Collection, Iterable, Sequence
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import aclosing, suppress
 from typing import Final
 
@@ -20,7 +20,7 @@ from pullcord.journal.journal import Journal
 from pullcord.journal.reading import Item, Seen
 from pullcord.journal.store import LiveText
 from pullcord.journal.watch import Changed
-from pullcord.tui.source import Waiting
+from pullcord.tui.source import News, Waiting
 
 _BATCH: Final = 500
 _TELL_S: Final = 0.1  # what changes faster is told together
@@ -56,7 +56,7 @@ class Local:
             driven=seen.driven,
         )
 
-    async def changes(self) -> AsyncGenerator[Collection[str]]:
+    async def changes(self) -> AsyncGenerator[News]:
         loop, heard, changed = asyncio.get_running_loop(), asyncio.Event(), set[str]()
 
         def take(runs: Changed) -> None:
@@ -69,15 +69,19 @@ class Local:
 
         stop = self._journal.watch(on_change)
         try:
+            yield News(is_fresh=True)
             while True:
                 await heard.wait()
                 heard.clear()
                 told, changed = changed, set[str]()
                 if told:
-                    yield told
+                    yield News(await self.panels(*told))
                 await asyncio.sleep(_TELL_S)
         finally:
             stop()
+
+    async def switched_off(self) -> list[str]:
+        return [flag.said() for flag in await asyncio.to_thread(self._journal.flags.raised)]
 
     async def follow(self, run_id: str) -> AsyncGenerator[Sequence[Item]]:
         run = await self._journal.load(run_id)

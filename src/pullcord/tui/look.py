@@ -8,7 +8,8 @@ from rich.style import Style
 from textual.strip import Strip
 from textual.theme import Theme
 
-from pullcord.tui.lines import Line, fit, shown, width_of
+from pullcord.core.row import row
+from pullcord.tui.lines import Line, fit, width_of
 
 DARK: Final = {
     "": "#e6eaf1",
@@ -107,8 +108,7 @@ def strip(of: Line, width: int, palette: Palette, *, selected: bool = False) -> 
     """The line as it is drawn. Everything on the screen comes by here, and is made safe here,
     whoever has forgotten to."""
     segments = [
-        Segment(shown(text), palette.style(role, selected=selected))
-        for text, role in fit(of, width)
+        Segment(row(text), palette.style(role, selected=selected)) for text, role in fit(of, width)
     ]
     gap = width - width_of(of)
     ground = palette.style("", selected=selected)

@@ -9,6 +9,7 @@ from typing import ClassVar, Final
 from textual.app import ComposeResult
 from textual.containers import Vertical
 
+from pullcord.core.keys import Keymap
 from pullcord.core.panel import Panel
 from pullcord.core.receipts import Receipt
 from pullcord.errors import PullcordError
@@ -35,12 +36,18 @@ class Pane(Vertical):
     ALLOW_SELECT: ClassVar[bool] = False
 
     def __init__(
-        self, source: Source, hand: Hand, now: Callable[[], float], say: Callable[[str], None]
+        self,
+        source: Source,
+        hand: Hand,
+        now: Callable[[], float],
+        bound: Keymap,
+        say: Callable[[str], None],
     ) -> None:
         super().__init__(id="pane")
         self._source = source
         self._hand = hand
         self._now = now
+        self._bound = bound
         self._say = say
         self.report = Report()
         self._panel: Panel | None = None
@@ -174,12 +181,12 @@ class Pane(Vertical):
             pieces += [Piece(f" {number} ", "key" if is_here else "muted")]
             pieces += [Piece(f"{name}  ", role)]
         if self.is_help:
-            pieces += [Piece(" ? ", "key"), Piece("keys", "strong")]
+            pieces += [Piece(f" {self._bound['help']} ", "key"), Piece("keys", "strong")]
         return [tuple(pieces)]
 
     def _lines(self, width: int) -> list[Line]:
         if self.is_help:
-            return help_lines(width)
+            return help_lines(self._bound, width)
         if self._panel is None:
             return _teach()
         if self._panel.quarantined and self.tab == "text":
@@ -208,7 +215,9 @@ class Pane(Vertical):
         if call and self.is_attached:
             self._hand.show(call)
         is_ready = self._hand.has_read(call)
-        made = desk(self._waiting, width, at=self._card, since_ms=since_ms, is_ready=is_ready)
+        made = desk(
+            self._waiting, width, self._bound, at=self._card, since_ms=since_ms, is_ready=is_ready
+        )
         self._call_end = made.call_end
         return made.lines
 

@@ -64,7 +64,7 @@ class RunList(ScrollView, can_focus=False):
         if place is None or self._is_in_view(place):
             return
         top = place if place < self.scroll_y else place - height + 1
-        self.scroll_to(y=top, animate=False, immediate=True)
+        self.scroll_to(y=top, animate=False, force=True, immediate=True)
 
     def _is_in_view(self, place: int) -> bool:
         return 0 <= place - round(self.scroll_y) < self.size.height

@@ -69,9 +69,9 @@ class Paper(ScrollView, can_focus=False):
         if to:
             self._at_end = to == "end"
         if to == "top":
-            self.scroll_to(y=0, animate=False, immediate=True)
+            self.scroll_to(y=0, animate=False, force=True, immediate=True)
         elif to == "end" or follows:
-            self.scroll_to(y=len(lines), animate=False, immediate=True)
+            self.scroll_to(y=len(lines), animate=False, force=True, immediate=True)
 
     def on_resize(self) -> None:
         self.update()
@@ -79,7 +79,7 @@ class Paper(ScrollView, can_focus=False):
     def turn(self, pages: int) -> None:
         """Go on, or back, by what is in view."""
         height = max(self.size.height - 1, 1)
-        self.scroll_to(y=self.scroll_y + pages * height, animate=False, immediate=True)
+        self.scroll_to(y=self.scroll_y + pages * height, animate=False, force=True, immediate=True)
         self._at_end = True
 
     @property

@@ -1,6 +1,6 @@
 """Where the runs are: what a screen asks of a store on this machine, or of a server elsewhere."""
 
-from collections.abc import AsyncGenerator, Collection, Iterable, Sequence
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from typing import NamedTuple, Protocol
 
 from pullcord.core.acks import Ack
@@ -17,6 +17,15 @@ class Waiting(NamedTuple):
 
     inbox: Inbox
     now_ms: int
+
+
+class News(NamedTuple):
+    """The runs that have changed, as they are. `is_fresh`: from here on nothing is missed, and
+    what came before has to be read. `trouble`: why nothing is heard just now."""
+
+    panels: Sequence[Panel] = ()
+    is_fresh: bool = False
+    trouble: str = ""
 
 
 class Source(Protocol):
@@ -37,8 +46,13 @@ class Source(Protocol):
         """Return these runs as they are."""
         ...
 
-    def changes(self) -> AsyncGenerator[Collection[str]]:
-        """Yield the runs that have changed, soon after they have, for ever."""
+    def changes(self) -> AsyncGenerator[News]:
+        """Yield what has become of runs, soon after it has, for ever. First: `is_fresh`."""
+        ...
+
+    async def switched_off(self) -> list[str]:
+        """Return what the kill switch is engaged for, by whom and why, each in a sentence without
+        an end."""
         ...
 
     def follow(self, run_id: str) -> AsyncGenerator[Sequence[Item]]:

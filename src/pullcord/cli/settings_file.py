@@ -1,0 +1,111 @@
+"""A pullcord.toml, read and checked. What is wrong in it is said with its line."""
+
+import os
+import tomllib
+from collections.abc import Callable
+from typing import Any, Final, cast
+
+from pullcord.cli.age import seconds
+from pullcord.core.keys import check_key
+from pullcord.core.limits import CAPS, parsed
+from pullcord.errors import InvalidInput
+
+_KEYS: Final = {
+    "store": str,
+    "server": str,
+    "limits": dict,
+    "on_exhausted": str,
+    "by": str,
+    "port": int,
+    "retain": str,
+    "keys": dict,
+}
+_SECRET: Final = ("token", "secret", "password", "key", "credential")
+_ENDINGS: Final = ("stop", "wrap_up", "pause_and_ask")
+
+
+def read(path: str) -> dict[str, Any]:
+    """What the file says.
+
+    Raises:
+        InvalidInput: it cannot be read, or says something that cannot be meant.
+    """
+    try:
+        with open(path, "rb") as file:
+            said = tomllib.loads(file.read().decode())
+    except (OSError, ValueError) as error:
+        raise wrong(path, f"it cannot be read ({error})") from None
+    for key, value in said.items():
+        _check(path, key, value)
+    if "store" in said:
+        said["store"] = os.path.join(os.path.dirname(path), os.path.expanduser(said["store"]))
+    return said
+
+
+def wrong(path: str, why: str, *names: str) -> InvalidInput:
+    """The error for what stands in the file under these names."""
+    line = _line_of(path, names) if names else 0
+    where = f"{path}:{line}" if line else path
+    return InvalidInput(f"{where}: {why}. Nothing was done. Correct the file, or take it away.")
+
+
+def _line_of(path: str, names: tuple[str, ...]) -> int:
+    """The line where a value is said, as far as a look at the text can tell; else 0."""
+    with open(path, encoding="utf-8", errors="replace") as file:
+        lines = file.read().splitlines()
+    table = ""
+    for number, line in enumerate(lines, start=1):
+        said = line.split("#")[0].strip()
+        if said.startswith("["):
+            table = said.strip("[] ")
+        elif "=" in said:
+            name = ".".join(filter(None, (table, said.partition("=")[0].strip())))
+            if name.replace('"', "").replace("'", "").replace(" ", "") == ".".join(names):
+                return number
+    return 0
+
+
+def _check(path: str, key: str, value: Any) -> None:
+    if key not in _KEYS:
+        if any(word in key.lower() for word in _SECRET):
+            raise wrong(
+                path,
+                f"{key[:40]!r} looks like a secret, and secrets do not belong into this file. A "
+                "token comes from PULLCORD_TOKEN or --token-file",
+                key,
+            )
+        raise wrong(path, f"there is no {key[:40]!r}; there are {', '.join(_KEYS)}", key)
+    if not isinstance(value, _KEYS[key]) or isinstance(value, bool) or value == "":
+        kinds = {str: "text", int: "a number", dict: "a table"}
+        raise wrong(path, f"{key} is {kinds[_KEYS[key]]}", key)
+    if key == "on_exhausted" and value not in _ENDINGS:
+        raise wrong(path, f"on_exhausted is one of {', '.join(_ENDINGS)}", key)
+    if isinstance(value, int) and not 0 <= value <= 65535:
+        raise wrong(path, "port is a number from 0 to 65535", key)
+    if key == "retain":
+        try:
+            seconds(value)
+        except InvalidInput as error:
+            raise wrong(path, f"retain: {error}", key) from None
+    if key == "limits":
+        _check_each(path, key, value, _check_limit)
+    if key == "keys":
+        _check_each(path, key, value, check_key)
+
+
+def _check_each(path: str, table: str, value: Any, check: Callable[[str, Any], object]) -> None:
+    for name, said in cast("dict[str, Any]", value).items():
+        try:
+            check(name, said)
+        except InvalidInput as error:
+            raise wrong(path, str(error), table, name) from None
+
+
+def _check_limit(name: str, value: Any) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
+        raise InvalidInput(f"limits.{name[:40]} is a number")
+    try:
+        parsed([f"{name}={value}"])
+    except InvalidInput:
+        known = ", ".join(CAPS)
+        raise InvalidInput(f"there is no limits.{name[:40]}; there are {known}") from None
