@@ -21,6 +21,7 @@ from pullcord.core.events import (
     LimitReached,
     Paused,
     PauseRequested,
+    QuestionAsked,
     Record,
     Requeued,
     Resumed,
@@ -174,7 +175,10 @@ PAUSE = PauseRequested(by="ana")
         ((PAUSE, Resumed(by="ana")), "asked lapsed"),
         ((PAUSE, Completed()), "asked lapsed"),
         ((PAUSE, Failed(error="boom")), "asked lapsed"),
-        ((Blocked(seen_seq=2), PAUSE), "asked in_effect"),  # nothing in flight: at once
+        (
+            (QuestionAsked(question="q"), Blocked(seen_seq=3), PAUSE),
+            "asked in_effect",  # nothing in flight: at once
+        ),
         ((PAUSE, Paused(), CancelRequested(by="bo"), Cancelled()), "asked in_effect " * 2),
         ((CancelRequested(by="bo"), CancelRequested(by="bo", quarantine=True)), "asked asked"),
         ((Completed(),), ""),
