@@ -19,6 +19,7 @@ _KEYS: Final = {
     "by": str,
     "port": int,
     "retain": str,
+    "webhook": list,
 }
 _SECRET: Final = ("token", "secret", "password", "key", "credential")
 _ENDINGS: Final = ("stop", "wrap_up", "pause_and_ask")
@@ -106,6 +107,7 @@ def settle(asked: Any) -> None:
         asked.port = found["port"].value
     if asked.verb in ("forget", "serve"):
         asked.retain = found["retain"].value if "retain" in found else None
+    asked.webhooks = found["webhook"].value if "webhook" in found else []
     if asked.verb == "run":
         named = {word.partition("=")[0].replace("-", "_") for word in asked.limit}
         caps: dict[str, float] = found["limits"].value if "limits" in found else {}
@@ -181,7 +183,7 @@ def _check(path: str, key: str, value: Any) -> None:
             )
         raise _wrong(path, f"there is no {key[:40]!r}; there are {', '.join(_KEYS)}")
     if not isinstance(value, _KEYS[key]) or isinstance(value, bool) or value == "":
-        kinds = {str: "text", int: "a number", dict: "a table"}
+        kinds = {str: "text", int: "a number", dict: "a table", list: "a list of tables"}
         raise _wrong(path, f"{key} is {kinds[_KEYS[key]]}")
     if key == "on_exhausted" and value not in _ENDINGS:
         raise _wrong(path, f"on_exhausted is one of {', '.join(_ENDINGS)}")
@@ -194,6 +196,8 @@ def _check(path: str, key: str, value: Any) -> None:
             raise _wrong(path, f"retain: {error}") from None
     if key == "limits":
         _check_limits(path, cast("dict[str, Any]", value))
+    if key == "webhook":
+        _check_webhooks(path, cast("list[Any]", value))
 
 
 def _check_limits(path: str, caps: dict[str, Any]) -> None:
@@ -206,6 +210,19 @@ def _check_limits(path: str, caps: dict[str, Any]) -> None:
         except InvalidInput:
             known = ", ".join(limits.CAPS)
             raise _wrong(path, f"there is no limits.{name[:40]}; there are {known}") from None
+
+
+def _check_webhooks(path: str, hooks: list[Any]) -> None:
+    """What can be said without loading anything: the rest is checked by whoever uses them."""
+    known = ("url", "secret_env", "timeout_s")
+    for hook in hooks:
+        said = cast("dict[str, Any]", hook) if isinstance(hook, dict) else {}
+        if not isinstance(said.get("url"), str) or not said.get("secret_env"):
+            raise _wrong(path, "a [[webhook]] has a url and a secret_env")
+        if "secret" in said:
+            raise _wrong(path, "a secret does not belong into it. Name a variable: secret_env")
+        if more := [name for name in said if name not in known]:
+            raise _wrong(path, f"a [[webhook]] has no {more[0][:40]!r}; it has {', '.join(known)}")
 
 
 def _wrong(path: str, why: str) -> InvalidInput:
