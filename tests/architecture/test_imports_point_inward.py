@@ -34,6 +34,8 @@ MAY_IMPORT = {
     "__main__": {"cli"},
     "limits": {"core"},
     "guard": {"core", "errors"},
+    "hooks": {"core", "runtime"},
+    "telemetry": {"core", "telemetry"},
     "testing": {"core", "errors", "process", "journal", "runtime", "testing"},
     "demo": {"agents", "core", "errors", "journal", "limits", "runtime", "testing", "demo"},
 }
@@ -108,6 +110,16 @@ def test_the_kill_switch_stands_on_the_standard_library_alone() -> None:
                 ours = rest.startswith(("killswitch", "process"))
                 assert top in sys.stdlib_module_names or (top == "pullcord" and ours), name
                 assert top not in ("asyncio", "sqlite3")
+
+
+def test_only_telemetry_knows_opentelemetry() -> None:
+    """And nothing imports it by name: it is loaded where a program has loaded OpenTelemetry."""
+    for module in MODULES:
+        text, layer = module.read_text(), layer_of(module)
+        assert layer == "telemetry" or "import opentelemetry" not in text
+        assert layer == "telemetry" or "from opentelemetry" not in text
+        layers = {name.split(".")[1] for name in imports_of(parsed(module))}
+        assert layer == "telemetry" or "telemetry" not in layers
 
 
 def test_the_core_is_pure() -> None:

@@ -126,7 +126,7 @@ def test_a_changed_run_needs_a_new_snapshot_format() -> None:
     SNAPSHOT_FORMAT in core/run.py and put the new fingerprint here."""
     shape = msgspec.json.encode(_without_prose(msgspec.json.schema(Run)), order="deterministic")
     fingerprint = hashlib.sha256(shape).hexdigest()[:16]
-    assert (SNAPSHOT_FORMAT, fingerprint) == (6, "841decefd6cb454a")
+    assert (SNAPSHOT_FORMAT, fingerprint) == (7, "3a8f3542e86f15ea")
 
 
 def _without_prose(schema: Any) -> Any:

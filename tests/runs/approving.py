@@ -11,7 +11,7 @@ from pullcord import Agent, Context, Habits, NotDone, RunHandle, Runtime
 from pullcord.core.events import QuestionAsked
 from pullcord.core.values import load
 from pullcord.runtime.agents import Function
-from pullcord.runtime.notices import Notify
+from pullcord.runtime.hooks import Notify
 from pullcord.runtime.tools import Policies, Tool
 from pullcord.testing import ManualClock
 from tests.runs.stage import BOUND_S, seen

@@ -11,7 +11,7 @@ import pytest
 import pullcord
 from pullcord import Context
 from pullcord.core.events import QuestionAsked
-from pullcord.runtime.site import Notice
+from pullcord.hooks import Notice
 from tests.conftest import FULL
 from tests.runs.approving import office
 from tests.runs.stage import S, World, seen

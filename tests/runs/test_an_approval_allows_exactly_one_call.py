@@ -14,7 +14,7 @@ from pullcord.core.commands import Approve
 from pullcord.core.events import Answered, QuestionAsked, StepInterrupted, StepStarted
 from pullcord.core.values import dump, load
 from pullcord.errors import InvalidInput
-from pullcord.runtime.site import Notice
+from pullcord.hooks import Notice
 from pullcord.testing import ManualClock
 from tests.runs.approval_tools import note, note_by_command, note_in_loop, note_in_thread, noted
 from tests.runs.approving import Bank, args_of, card, office, open_cards, payer, told
@@ -699,7 +699,7 @@ async def test_what_an_agent_was_told_is_not_done_is_not_done_in_a_later_life(
 
 
 async def hooked(notify: Any, bank: Bank) -> None:
-    habits = Habits(release_s=0.05)
+    habits = Habits(hook_s=0.05, hook_retry_s=0.01)
     async with office(agent=payer(bank.pay()), notify=notify, habits=habits) as runtime:
         run = await runtime.start("agent")
         await run.approve((await card(run)).question)
@@ -709,11 +709,11 @@ async def hooked(notify: Any, bank: Bank) -> None:
 @pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
 async def test_a_notification_hook_is_told_what_waits(is_async: bool) -> None:
     notices: list[Notice] = []
-    arrived = asyncio.Event()
+    here, arrived = asyncio.get_running_loop(), asyncio.Event()
 
     def take(notice: Notice) -> None:
         notices.append(notice)
-        arrived.set()
+        here.call_soon_threadsafe(arrived.set)
 
     async def take_later(notice: Notice) -> None:
         await asyncio.sleep(0)

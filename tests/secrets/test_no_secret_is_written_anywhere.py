@@ -19,10 +19,10 @@ from pullcord.core.sealed import ERROR_CHARS
 from pullcord.core.secrets import Secrets
 from pullcord.core.values import dump, load
 from pullcord.errors import InvalidId, InvalidInput
+from pullcord.hooks import Notice
 from pullcord.journal.journal import Journal
 from pullcord.journal.ledger import Append, Order
 from pullcord.runtime.logs import LOGGERS, Redacted
-from pullcord.runtime.site import Notice
 from tests.runs.stage import S, happened, question
 from tests.secrets import doors
 from tests.secrets.eyes import HIDDEN, KNOWN, Everything, vault

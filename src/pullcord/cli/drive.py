@@ -18,6 +18,7 @@ from pullcord.cli.parser import FAILED, INTERRUPTED, REFUSED, store_path
 from pullcord.cli.secret_names import from_environment
 from pullcord.cli.store import desk, whoami
 from pullcord.cli.telling import Reader, point_out
+from pullcord.cli.webhooks import webhooks
 from pullcord.cli.words import offers, plain, receipt_lines
 from pullcord.core.commands import Undo
 from pullcord.core.events import (
@@ -187,9 +188,16 @@ def _next(asked: Any, born: Created, make: Any) -> int:
 
 
 def _opened(asked: Any, agents: dict[str, Agent], only: str | None = None) -> Runtime:
-    secrets = from_environment()
-    path, habits = store_path(asked.store), Habits(killable=True)
-    return open_runtime(path, agents=agents, only=only, secrets=secrets, habits=habits)
+    hooks = webhooks(asked)
+    return open_runtime(
+        store_path(asked.store),
+        agents=agents,
+        only=only,
+        secrets=from_environment(),
+        habits=Habits(killable=True),
+        notify=hooks,
+        on_stop=hooks,
+    )
 
 
 async def _nobody(_ctx: Any) -> None:

@@ -20,6 +20,7 @@ from pullcord.cli.loading import load_file
 from pullcord.cli.parser import store_path
 from pullcord.cli.secret_names import from_environment
 from pullcord.cli.store import whoami
+from pullcord.cli.webhooks import webhooks
 from pullcord.errors import InvalidInput, PullcordError
 from pullcord.runtime.agents import Agent
 from pullcord.runtime.opening import open_runtime
@@ -70,9 +71,15 @@ async def _serve(
     stopped = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stopped.set)
-    habits = Habits(killable=True)
-    secrets = from_environment()
-    async with open_runtime(path, agents=agents, secrets=secrets, habits=habits) as runtime:
+    hooks = webhooks(asked) if asked.verb == "serve" else []
+    async with open_runtime(
+        path,
+        agents=agents,
+        secrets=from_environment(),
+        habits=Habits(killable=True),
+        notify=hooks,
+        on_stop=hooks,
+    ) as runtime:
         listening = _listen(asked)
         port: int = listening.getsockname()[1]
         keeper = Keeper(f"{path}.grants", name=whoami(None), cookie=f"pullcord-{port}")

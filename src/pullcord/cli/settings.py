@@ -99,6 +99,7 @@ def settle(asked: Any) -> None:
         asked.port = found["port"].value
     if asked.verb in ("forget", "serve"):
         asked.retain = found["retain"].value if "retain" in found else None
+    asked.webhooks = found["webhook"].value if "webhook" in found else []
     if asked.verb == "run":
         named = {word.partition("=")[0].replace("-", "_") for word in asked.limit}
         caps: dict[str, float] = found["limits"].value if "limits" in found else {}

@@ -19,6 +19,7 @@ _KEYS: Final = {
     "port": int,
     "retain": str,
     "keys": dict,
+    "webhook": list,
 }
 _SECRET: Final = ("token", "secret", "password", "key", "credential")
 _ENDINGS: Final = ("stop", "wrap_up", "pause_and_ask")
@@ -76,7 +77,7 @@ def _check(path: str, key: str, value: Any) -> None:
             )
         raise wrong(path, f"there is no {key[:40]!r}; there are {', '.join(_KEYS)}", key)
     if not isinstance(value, _KEYS[key]) or isinstance(value, bool) or value == "":
-        kinds = {str: "text", int: "a number", dict: "a table"}
+        kinds = {str: "text", int: "a number", dict: "a table", list: "a list of tables"}
         raise wrong(path, f"{key} is {kinds[_KEYS[key]]}", key)
     if key == "on_exhausted" and value not in _ENDINGS:
         raise wrong(path, f"on_exhausted is one of {', '.join(_ENDINGS)}", key)
@@ -91,6 +92,8 @@ def _check(path: str, key: str, value: Any) -> None:
         _check_each(path, key, value, _check_limit)
     if key == "keys":
         _check_each(path, key, value, check_key)
+    if key == "webhook":
+        _check_webhooks(path, cast("list[Any]", value))
 
 
 def _check_each(path: str, table: str, value: Any, check: Callable[[str, Any], object]) -> None:
@@ -99,6 +102,19 @@ def _check_each(path: str, table: str, value: Any, check: Callable[[str, Any], o
             check(name, said)
         except InvalidInput as error:
             raise wrong(path, str(error), table, name) from None
+
+
+def _check_webhooks(path: str, hooks: list[Any]) -> None:
+    """What can be said without loading anything: the rest is checked by whoever uses them."""
+    known = ("url", "secret_env", "timeout_s")
+    for hook in hooks:
+        said = cast("dict[str, Any]", hook) if isinstance(hook, dict) else {}
+        if not isinstance(said.get("url"), str) or not said.get("secret_env"):
+            raise wrong(path, "a [[webhook]] has a url and a secret_env")
+        if "secret" in said:
+            raise wrong(path, "a secret does not belong into it. Name a variable: secret_env")
+        if more := [name for name in said if name not in known]:
+            raise wrong(path, f"a [[webhook]] has no {more[0][:40]!r}; it has {', '.join(known)}")
 
 
 def _check_limit(name: str, value: Any) -> None:

@@ -72,6 +72,7 @@ class Created(_Event, frozen=True, kw_only=True, tag="created"):
     used: Used | None = None  # of its limits, by the run it goes on from
     price: Price | None = None  # of its model, as somebody who limits it has said
     runaway: Runaway | None = None  # when it is paused for having lost its way; None: as usual
+    trace: str = ""  # the span it was started in, as a W3C traceparent
 
 
 class Claimed(_Event, frozen=True, kw_only=True, tag="claimed"):
@@ -81,6 +82,7 @@ class Claimed(_Event, frozen=True, kw_only=True, tag="claimed"):
     epoch: int
     code_version: str = ""
     alive_ms: int = 0  # when the owner before was last known to be alive, if it took it from one
+    trace: str = ""  # the span of this life of the run, as a W3C traceparent
 
 
 class StoodStill(_Event, frozen=True, kw_only=True, tag="stood_still"):

@@ -175,7 +175,7 @@ def _created(run: Run, event: Created, record: Record) -> None:
     run.code_version, run.model = event.code_version, event.model
     run.forked_from, run.forked_at = event.forked_from, event.forked_at
     run.limits, run.below, run.price = event.limits, event.used or Used(), event.price
-    run.runaway = event.runaway
+    run.runaway, run.trace = event.runaway, event.trace
     run.state_seq = record.seq
     run.created_at_ms, run.since_ms = record.at_ms, record.steady_ms
 
@@ -227,6 +227,7 @@ def _claimed(run: Run, event: Claimed, record: Record) -> None:
         why = f"it claims epoch {event.epoch} after epoch {run.epoch}"
         raise ImpossibleEvent(run.id, event="claimed", why=why)
     run.epoch, run.owner = event.epoch, event.owner
+    run.trace, run.life = run.trace or event.trace, event.trace or run.life
     run.code_version = event.code_version or run.code_version
     run.frozen = ()
     if run.state is RunState.PAUSING and run.pause:  # the owner died; nothing is in flight now

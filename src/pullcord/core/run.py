@@ -16,7 +16,7 @@ from pullcord.core.states import TERMINAL, RunState
 from pullcord.core.trail import Runaway, Trail
 
 StepStatus: TypeAlias = Literal["started", "finished", "failed", "interrupted", "in_doubt"]
-SNAPSHOT_FORMAT: Final = 6
+SNAPSHOT_FORMAT: Final = 7
 """Raised whenever the meaning or shape of `Run` changes: older snapshots are then folded anew."""
 
 
@@ -214,6 +214,8 @@ class Run(msgspec.Struct, omit_defaults=True):
     runaway: Runaway | None = None
     trail: Trail = Trail()
     forgotten: Deletion | None = None  # then nearly all of the above is not known any more
+    trace: str = ""  # the span that its lives belong to, as a W3C traceparent
+    life: str = ""  # the span of the last of them
 
     @property
     def ended(self) -> bool:

@@ -1,14 +1,13 @@
 """The journal as the rest of the program sees it: domain verbs, awaited, durable on return."""
 
 import asyncio
-import math
 import os
 import re
 import threading
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import aclosing
 from operator import is_
-from typing import Final, cast
+from typing import cast
 
 import msgspec
 
@@ -17,17 +16,10 @@ from pullcord.core.commands import Command, Forget, check_command
 from pullcord.core.conditions import Used
 from pullcord.core.events import (
     AttentionRaised,
-    ChildBorn,
     Created,
-    Deferred,
     Event,
-    Planned,
-    QuestionAsked,
     Record,
-    Remembered,
-    StepStarted,
     TextEnded,
-    check_event,
 )
 from pullcord.core.run import Run
 from pullcord.core.sealed import sealed
@@ -35,10 +27,12 @@ from pullcord.core.secrets import Secrets
 from pullcord.core.states import RunState
 from pullcord.core.stops import Act
 from pullcord.core.values import check_id, check_text
-from pullcord.errors import InvalidId, InvalidInput
+from pullcord.errors import InvalidId
+from pullcord.journal.checking import check_change, check_ttl
 from pullcord.journal.clock import Clock, SystemClock
 from pullcord.journal.hands import Answer, Hands, ThreadHands, settled
 from pullcord.journal.holding import held_runs, lower, to_hold, unnoted
+from pullcord.journal.hook_places import HookPlaces
 from pullcord.journal.inbox import Inbox, inbox_of
 from pullcord.journal.leases import is_held
 from pullcord.journal.ledger import Append, Appended, Change, Claim, Lease, Ledger, Order
@@ -163,7 +157,7 @@ class Journal:
             RunNotFound: no such run, and the change does not create it.
         """
         for change in changes:
-            _check(change)
+            check_change(change)
         if self.secrets:
             changes = tuple(map(self._sealed, changes))
         return await self._hands.write(lambda tx: self._ledger.write(tx, changes))
@@ -231,7 +225,7 @@ class Journal:
     async def remark(self, run_id: str, raised: AttentionRaised) -> None:
         """Raise an attention item, or say more of an open one, without owning the run: whoever
         does may be unable to. Says nothing twice."""
-        _check(Append(run_id=run_id, events=[raised], expected_seq=0))
+        check_change(Append(run_id=run_id, events=[raised], expected_seq=0))
         await self._hands.write(lambda tx: self._ledger.remark(tx, run_id, raised))
 
     async def note(self, act: Act, run_id: str = "") -> None:
@@ -251,6 +245,7 @@ class Journal:
         ttl_s: float,
         held: Lease | None = None,
         code_version: str = "",
+        trace: str = "",
     ) -> Claim | None:
         """Take a run that needs an owner and has none, or whose lease has lapsed. Else None.
 
@@ -259,10 +254,16 @@ class Journal:
         check_id(run_id)
         check_id(self.secrets.seal(owner), kind="owner")
         code_version = check_text(self.secrets.seal(code_version), field="code version")
-        _check_ttl(ttl_s)
+        check_ttl(ttl_s)
         return await self._hands.write(
             lambda tx: self._ledger.acquire(
-                tx, run_id, owner=owner, ttl_s=ttl_s, held=held, code_version=code_version
+                tx,
+                run_id,
+                owner=owner,
+                ttl_s=ttl_s,
+                held=held,
+                code_version=code_version,
+                trace=trace,
             )
         )
 
@@ -276,7 +277,7 @@ class Journal:
         Raises:
             Fenced: another has it. Abandon the run.
         """
-        _check_ttl(ttl_s)
+        check_ttl(ttl_s)
         await self._hands.write(lambda tx: self._ledger.renew(tx, lease, ttl_s=ttl_s))
 
     async def release(self, lease: Lease) -> None:
@@ -311,7 +312,7 @@ class Journal:
             if all(map(is_, events, change.events)) and all(map(is_, blobs, change.blobs)):
                 return change
             written = msgspec.structs.replace(change, events=events, blobs=blobs)
-        _check(written)  # what was an id is none with a reference in it
+        check_change(written)  # what was an id is none with a reference in it
         return written
 
     async def scrub(self, *, rewrite: bool = False) -> Scrubbed:
@@ -472,6 +473,11 @@ class Journal:
                 self._watch = Watch(self._store)
             return self._watch.add(on_change)
 
+    @property
+    def hooks(self) -> HookPlaces:
+        """How far each hook was told, and what there is to tell it."""
+        return HookPlaces(self._hands, self._clock)
+
     async def subscribe(self, run_id: str, *, after: Cursor = START) -> AsyncGenerator[Item]:
         """Yield everything in the run after `after`, then what happens, for ever. No gap, no
         duplicate, in order. Live text comes before the record that ends its part."""
@@ -505,33 +511,3 @@ class Journal:
                     await changed.wait()
         finally:
             stop()
-
-
-_NAMES: Final[dict[type[Event], tuple[tuple[str, str], ...]]] = {
-    # what people and programs will call things by, and so must be able to write in a line
-    Created: (("agent", "agent"), ("thread", "thread")),
-    Remembered: (("key", "remembered value"),),
-    Planned: (("plan", "plan"),),
-    Deferred: (("defer", "deferred release"),),
-    StepStarted: (("step", "step"),),
-    QuestionAsked: (("question", "question"),),
-    TextEnded: (("part", "part"),),
-    ChildBorn: (("child", "run"),),
-    AttentionRaised: (("item", "attention item"),),
-}
-
-
-def _check(change: Change) -> None:
-    check_id(change.run_id)
-    if isinstance(change, Order):
-        check_command(change.command)
-        return
-    for event in change.events:
-        check_event(event)
-        for field, kind in _NAMES.get(type(event), ()):
-            check_id(getattr(event, field), kind=kind)
-
-
-def _check_ttl(ttl_s: float) -> None:
-    if not 0 <= ttl_s < math.inf:
-        raise InvalidInput(f"A lease cannot last {ttl_s} s. Nothing was changed.")

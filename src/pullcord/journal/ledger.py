@@ -467,6 +467,7 @@ class Ledger:
         ttl_s: float,
         held: Lease | None = None,
         code_version: str = "",
+        trace: str = "",
     ) -> Claim | None:
         """Take a run that needs an owner and has none. None if it is not to be had.
 
@@ -477,17 +478,17 @@ class Ledger:
         """
         if self._flags.covers(*_whose(self._existing(tx, run_id))):
             return None
-        return self._take(tx, run_id, owner=owner, ttl_s=ttl_s, held=held, version=code_version)
+        how = Claimed(owner=owner, epoch=0, code_version=code_version, trace=trace)
+        return self._take(tx, run_id, how, ttl_s=ttl_s, held=held)
 
     def _take(
         self,
         tx: Transaction,
         run_id: str,
+        how: Claimed,
         *,
-        owner: str,
         ttl_s: float,
         held: Lease | None = None,
-        version: str = "",
     ) -> Claim | None:
         head = self._existing(tx, run_id)
         mine = held == Lease(run_id, head.holder.owner, head.epoch)
@@ -498,14 +499,10 @@ class Ledger:
         is_left = head.state in TERMINAL and bool(to_undo(self._at(tx, head)))  # to be undone
         if not (is_due or is_left):
             return None
-        lease = Lease(run_id, owner, head.epoch + 1)
-        claimed = Claimed(
-            owner=owner,
-            epoch=lease.epoch,
-            code_version=version,
-            alive_ms=last_sign_of_life(tx, head.holder),
-        )
-        holder = until(owner, self._clock.boot_time(), ttl_s)
+        lease = Lease(run_id, how.owner, head.epoch + 1)
+        alive_ms = last_sign_of_life(tx, head.holder)
+        claimed = msgspec.structs.replace(how, epoch=lease.epoch, alive_ms=alive_ms)
+        holder = until(how.owner, self._clock.boot_time(), ttl_s)
         after = self._extend(tx, head, [claimed], epoch=lease.epoch, holder=holder)
         return Claim(lease, self._at(tx, after).copy())
 
@@ -558,7 +555,8 @@ class Ledger:
         head = self._existing(tx, run_id)
         if head.state not in (RunState.PAUSING, RunState.CANCELLING):
             return
-        claim = self._take(tx, run_id, owner=new_owner(), ttl_s=_A_MOMENT_S)
+        how = Claimed(owner=new_owner(), epoch=0)
+        claim = self._take(tx, run_id, how, ttl_s=_A_MOMENT_S)
         if claim is None:
             return  # it has an owner after all
         run = claim.run

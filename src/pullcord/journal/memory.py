@@ -11,6 +11,7 @@ from pullcord.core.states import LIVING, NEEDS_OWNER, RunState
 from pullcord.journal.chain import Row
 from pullcord.journal.store import (
     Head,
+    HookPlace,
     LiveText,
     Scrubbed,
     Snapshot,
@@ -92,7 +93,8 @@ class _Tables:
         self._live: dict[str, tuple[LiveText, ...]] = {}
         self._boots: dict[str, int] = {}
         self._stops: dict[int, StopRow] = {}
-        self._log: list[str] = []  # the run of each record, in commit order
+        self._hooks: dict[str, HookPlace] = {}
+        self._log: list[tuple[str, int]] = []  # the run and number of each record, as committed
         self._texts = 0
         self._number = 0
 
@@ -226,11 +228,18 @@ class _Tables:
         rows = (row for run in self._rows.values() for row in run)
         return max((row.at_ms - (row.drift_ms or 0) for row in rows), default=0)
 
+    def hook(self, name: str) -> HookPlace | None:
+        return self._hooks.get(name)
+
+    def committed(self, *, after_pos: int, limit: int) -> list[tuple[int, str, int]]:
+        found = self._log[after_pos : after_pos + limit]
+        return [(after_pos + n, *row) for n, row in enumerate(found, 1)]
+
     def position(self) -> tuple[int, int]:
         return len(self._log), self._texts
 
     def changed(self, since: tuple[int, int]) -> tuple[tuple[int, int], dict[str, int]]:
-        runs = set(self._log[since[0] :])
+        runs = {run_id for run_id, _ in self._log[since[0] :]}
         runs |= {r for r, texts in self._live.items() if texts and texts[-1].pos > since[1]}
         return self.position(), {run_id: len(self._rows.get(run_id, ())) for run_id in runs}
 
@@ -251,7 +260,7 @@ class _Tables:
         self._undo.append(lambda: mine.__delitem__(slice(length, None)))
         self._undo.append(lambda: self._log.__delitem__(slice(log_length, None)))
         mine.extend(rows)
-        self._log.extend(run_id for _ in rows)
+        self._log.extend((run_id, row.seq) for row in rows)
 
     def add_stop(self, row: StopRow) -> None:
         self._put(self._stops, row.n, row)
@@ -272,6 +281,9 @@ class _Tables:
 
     def put_boot_base(self, boot: str, base_ms: int) -> None:
         self._put(self._boots, boot, base_ms)
+
+    def put_hook(self, name: str, place: HookPlace) -> None:
+        self._put(self._hooks, name, place)
 
     def put_snapshot(self, run_id: str, snapshot: Snapshot) -> None:
         self._put(self._snapshots, run_id, snapshot)

@@ -100,4 +100,14 @@ MIGRATIONS: Final = (
         run INTEGER PRIMARY KEY                -- runs.num
     ) STRICT;
     """,
+    """
+    CREATE TABLE hooks (                       -- who is told what has happened
+        name          TEXT PRIMARY KEY,
+        pos           INTEGER NOT NULL,        -- records.pos: up to here it was told
+        owner         TEXT NOT NULL,           -- who is telling it; '' when nobody is
+        lease_boot    TEXT NOT NULL,
+        lease_until_s REAL NOT NULL,
+        lease_from_s  REAL NOT NULL
+    ) STRICT, WITHOUT ROWID;
+    """,
 )

@@ -13,6 +13,7 @@ from pullcord.journal.store import (
     INLINE_MAX_BYTES,
     Head,
     Holder,
+    HookPlace,
     LiveText,
     Snapshot,
     StopRow,
@@ -250,6 +251,21 @@ class Connection:
         row = self._one("SELECT max(at_ms - coalesce(drift_ms, 0)) FROM records", ())
         return (row[0] if row else None) or 0
 
+    def hook(self, name: str) -> HookPlace | None:
+        row = self._one(
+            "SELECT pos, owner, lease_boot, lease_until_s, lease_from_s FROM hooks WHERE name = ?",
+            (name,),
+        )
+        return HookPlace(row[0], Holder(*row[1:])) if row else None
+
+    def committed(self, *, after_pos: int, limit: int) -> list[tuple[int, str, int]]:
+        rows = self._all(
+            "SELECT pos, run_id, seq FROM records JOIN runs ON num = run WHERE pos > ? "
+            "ORDER BY pos LIMIT ?",
+            (after_pos, limit),
+        )
+        return [(pos, run_id, seq) for pos, run_id, seq in rows]
+
     def position(self) -> tuple[int, int]:
         row = self._one(
             "SELECT coalesce((SELECT max(pos) FROM records), 0), "
@@ -335,6 +351,13 @@ class Connection:
 
     def put_boot_base(self, boot: str, base_ms: int) -> None:
         self.run("INSERT INTO boots VALUES (?, ?)", (boot, base_ms))
+
+    def put_hook(self, name: str, place: HookPlace) -> None:
+        self.run(
+            "INSERT OR REPLACE INTO hooks (name, pos, owner, lease_boot, lease_until_s, "
+            "lease_from_s) VALUES (?, ?, ?, ?, ?, ?)",
+            (name, place.pos, *place.holder),
+        )
 
     def put_snapshot(self, run_id: str, snapshot: Snapshot) -> None:
         self.run(

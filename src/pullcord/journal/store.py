@@ -93,6 +93,13 @@ class StopRow(NamedTuple):
     hash: bytes  # follows from the entry before
 
 
+class HookPlace(NamedTuple):
+    """How far a hook was told, in the order of commit over all runs, and who is telling it."""
+
+    pos: int
+    holder: Holder = Holder()
+
+
 class View(Protocol):
     """A consistent look at the store."""
 
@@ -165,6 +172,12 @@ class View(Protocol):
         """Where the store ends now: a mark for `changed`."""
         ...
 
+    def hook(self, name: str) -> HookPlace | None: ...
+    def committed(self, *, after_pos: int, limit: int) -> list[tuple[int, str, int]]:
+        """The records after that place in the order of commit over all runs: the place, the run
+        and the number of each. The first part of `position` is the last place."""
+        ...
+
     def changed(self, since: tuple[int, int]) -> tuple[tuple[int, int], dict[str, int]]:
         """The runs with new records or text since that mark, each with the number of its last
         record; and the mark now."""
@@ -194,6 +207,7 @@ class Transaction(View, Protocol):
         ...
 
     def put_boot_base(self, boot: str, base_ms: int) -> None: ...
+    def put_hook(self, name: str, place: HookPlace) -> None: ...
     def put_snapshot(self, run_id: str, snapshot: Snapshot) -> None: ...
     def put_ack(self, run_id: str, key: str, stored: StoredAck) -> None: ...
     def put_blob(self, digest: bytes, data: bytes) -> None: ...

@@ -19,7 +19,6 @@ from pullcord.core.values import Json, dump, load
 from pullcord.errors import Interrupted, InvalidInput, NotDone
 from pullcord.runtime.doors import Doors
 from pullcord.runtime.identity import Identity, short_id
-from pullcord.runtime.site import Notice
 from pullcord.runtime.tools import Tool
 
 
@@ -153,17 +152,6 @@ async def _ask(
     )
     await doors.begin(lambda run: [*_outdated(doors, run, who), asked])
     site.set_timer(due_ms)
-    notice = Notice(
-        run_id=doors.run.id,
-        question=question,
-        kind="approval",
-        text=asked.text,
-        tool=tool.name,
-        args=load(dump(args)),
-        call=digest,
-        expires_at_ms=due_ms,
-    )
-    site.notify(notice)
 
 
 def place_of(who: Identity) -> str:

@@ -47,6 +47,7 @@ from pullcord.runtime.guarding import pass_or_cut, withheld_from
 from pullcord.runtime.history import Turn, history
 from pullcord.runtime.identity import Scope, short_id
 from pullcord.runtime.limiting import Given, limits_for
+from pullcord.runtime.observing import traced
 from pullcord.runtime.questions import answered, ask
 from pullcord.runtime.saying import say_as_it_comes
 from pullcord.runtime.steps import Wish, carry_out, plain_step
@@ -335,7 +336,7 @@ class Context:
         )
         await driver.begin(
             ChildBorn(child=child, detached=detached, agent=agent),
-            Append(run_id=child, events=[born], expected_seq=0),
+            Append(run_id=child, events=[traced(born, driver.site.observer)], expected_seq=0),
         )
         return ChildRun(driver, child)
 

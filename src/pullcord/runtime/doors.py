@@ -22,6 +22,7 @@ from pullcord.runtime.alarms import Alarm
 from pullcord.runtime.flight import Flight, current_flight
 from pullcord.runtime.gate import Gate
 from pullcord.runtime.memory import Memory
+from pullcord.runtime.observing import UNSEEN, Life
 from pullcord.runtime.ownership import Ownership, Wanted
 from pullcord.runtime.site import Site
 from pullcord.runtime.tools import Tool
@@ -35,11 +36,11 @@ Landing: TypeAlias = asyncio.Task[list[Event] | None]
 class Doors:
     """The part of a driver that doors use. `news()` may be called whenever something changed."""
 
-    def __init__(self, site: Site, claim: Claim, guards: Guards) -> None:
+    def __init__(self, site: Site, claim: Claim, guards: Guards, life: Life = UNSEEN) -> None:
         self.site = site
         self.guards = guards
         self.memory = Memory()
-        self.mine = Ownership(site.journal, claim)
+        self.mine = Ownership(site.journal, claim, life)
         self.mine.after_turn = self._see_who_it_was
         self.gate = Gate(self.news)
         self.defers: dict[str, Callable[[], Awaitable[object]]] = {}
@@ -221,7 +222,8 @@ class Doors:
             raise
 
     def _launch(self, flight: Flight, call: Callable[[], Awaitable[Any]]) -> Landing:
-        landed = flight.take_off(call)
+        with self.mine.life.inside(flight.step):
+            landed = flight.take_off(call)
         landed.add_done_callback(lambda _: self._land(flight))
         self.news()
         return landed

@@ -36,6 +36,7 @@ from pullcord.runtime.flight import Flight, described, together
 from pullcord.runtime.guarding import RESULT, trip
 from pullcord.runtime.left_behind import end_texts, judge_what_was_begun, name_the_vanished
 from pullcord.runtime.memory import remember
+from pullcord.runtime.observing import UNSEEN, Life
 from pullcord.runtime.processes import Process
 from pullcord.runtime.reaching import Reach
 from pullcord.runtime.releasing import Releasing
@@ -59,8 +60,9 @@ class Driver(Doors):
         *,
         code_version: str = "",
         guards: Guards = NO_GUARDS,
+        life: Life = UNSEEN,
     ) -> None:
-        super().__init__(site, claim, guards)
+        super().__init__(site, claim, guards, life)
         self._enter, self._code_version = enter, code_version
         self._entry = self._new_entry(claim.run.id)
         self._is_over = self._is_leaving = self._is_parking = False
@@ -142,7 +144,8 @@ class Driver(Doors):
         wraps_up = self.run.state is _S.STOPPING and not is_cancelling
         if self.run.state is _S.RUNNING or wraps_up or (is_cancelling and self.run.defers):
             self.is_only_unwinding = is_cancelling
-            self._entry.begin(self._enter(self), only_to_unwind=is_cancelling)
+            with self.mine.life.inside():
+                self._entry.begin(self._enter(self), only_to_unwind=is_cancelling)
         else:
             self._is_parking = True
 
@@ -533,6 +536,7 @@ class Driver(Doors):
     def _drop(self) -> None:
         """Let go of everything in memory, recording nothing."""
         self._is_dropped = True
+        self.mine.life.ended(self.run)
         self.gate.close()
         self._wake_waiters()
         for alarm in (self._quiet, self._park, self._leave_by):

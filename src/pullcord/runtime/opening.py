@@ -1,14 +1,14 @@
 """`pullcord.open`: a store, and the agents that this process knows."""
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from pullcord.core.screening import Guard
 from pullcord.core.secrets import Registered, Secrets
 from pullcord.journal.clock import Clock
 from pullcord.journal.journal import Journal
 from pullcord.runtime.agents import Agent, Foreign, Function
-from pullcord.runtime.notices import Notify
+from pullcord.runtime.hooks import Notify, OnStop, hooks_of
 from pullcord.runtime.runtime import Runtime
 from pullcord.runtime.site import Habits
 from pullcord.runtime.tools import Policies, check_policy, policy_of
@@ -22,7 +22,8 @@ def open_runtime(
     habits: Habits | None = None,
     only: str | None = None,
     tools: Policies | None = None,
-    notify: Notify | None = None,
+    notify: Notify | Collection[Notify] | None = None,
+    on_stop: OnStop | Collection[OnStop] | None = None,
     guards: Sequence[Guard] = (),
     secrets: Registered | None = None,
     redact: bool | Iterable[str] = False,
@@ -31,8 +32,10 @@ def open_runtime(
 
     With `agents`, runs of those agents are driven here, at once: new ones, ones that were given
     back, and ones whose process has died; with `only`, nothing but that run and its children.
-    `tools` has policies by name for tools that do not declare their own. `notify` is called with
-    a `Notice` when an approval is asked for. `guards` watch over what every run says, before
+    `tools` has policies by name for tools that do not declare their own. `notify` is told
+    (a `Notice`) when an approval is asked for, `on_stop` (a `Moved`) whenever a run of this store
+    moves into work or out of it: functions, called in a thread of their own, or `Webhook`s; see
+    `pullcord.hooks`. `guards` watch over what every run says, before
     anybody sees it; an `Agent` may have more of its own. Use it with `async with`.
 
     `secrets` (values by name, or what gives them; see `core/secrets.py`) are written nowhere:
@@ -45,6 +48,8 @@ def open_runtime(
     """
     for name, given in (tools or {}).items():  # before anything is opened
         check_policy(name, policy_of(given))
+    habits = habits or Habits()
+    hooks = hooks_of(notify, on_stop, within_s=habits.hook_s)
     journal = Journal.open(path, clock=clock, secrets=Secrets(secrets, redact=redact))
     return Runtime(
         journal,
@@ -53,6 +58,6 @@ def open_runtime(
         habits=habits,
         only=only,
         tools=tools,
-        notify=notify,
+        hooks=hooks,
         guards=guards,
     )

@@ -17,6 +17,7 @@ from pullcord.core.states import TABLE
 from pullcord.errors import Conflict
 from pullcord.journal.journal import Journal
 from pullcord.journal.ledger import Append, Appended, Change, Claim, Lease
+from pullcord.runtime.observing import UNSEEN, Life
 
 Wanted: TypeAlias = Event | Callable[[Run], Sequence[Event]]
 """What an owner wants to record: an event, or what makes the events from the run as it is."""
@@ -37,13 +38,15 @@ class _Turn(asyncio.Lock):
 class Ownership:
     """The owner's side of a claimed run. Its tasks take turns."""
 
-    def __init__(self, journal: Journal, claim: Claim) -> None:
+    def __init__(self, journal: Journal, claim: Claim, life: Life = UNSEEN) -> None:
         self._journal = journal
         self._turn = _Turn(self)
         self.has_news = False  # records, of others or our own, that nobody has looked at yet
         self.after_turn: Callable[[], object] = lambda: None  # called whenever one has ended
         self.lease: Lease = claim.lease
         self.run: Run = claim.run
+        self.life = life
+        life.began(self.run)
 
     @property
     def is_writing(self) -> bool:
@@ -53,15 +56,19 @@ class Ownership:
     async def retake(self, *, ttl_s: float, code_version: str) -> bool:
         """Go on under a new lease, after the run has been at rest. False: it is not to be had."""
         async with self._turn:
+            life = self.life.again(self.run)
             claim = await self._journal.acquire(
                 self.run.id,
                 owner=self.lease.owner,
                 ttl_s=ttl_s,
                 held=self.lease,
                 code_version=code_version,
+                trace=life.trace,
             )
             if claim is not None:
-                self.lease, self.run = claim.lease, claim.run
+                self.life.ended(self.run)
+                self.lease, self.run, self.life = claim.lease, claim.run, life
+                life.began(self.run)
             return claim is not None
 
     async def record(self, wanted: Wanted, *with_it: Change, release: bool = False) -> list[Event]:
@@ -141,11 +148,14 @@ class Ownership:
         self.has_news = self.has_news or bool(records)
         for record in records:
             evolve(self.run, record)
+        self.life.saw(self.run, records)
         return len(records)
 
     def _follow(self, events: list[Event], appended: Appended) -> None:
         self.has_news = True
-        epoch, at_ms = self.lease.epoch, appended.at_ms
-        for event in (*appended.first, *events):
-            seq = self.run.seq + 1
-            evolve(self.run, Record(self.run.id, seq, at_ms, epoch, event, appended.drift_ms))
+        epoch, at_ms, drift_ms = self.lease.epoch, appended.at_ms, appended.drift_ms
+        numbered = enumerate((*appended.first, *events), self.run.seq + 1)
+        records = [Record(self.run.id, n, at_ms, epoch, event, drift_ms) for n, event in numbered]
+        for record in records:
+            evolve(self.run, record)
+        self.life.saw(self.run, records)

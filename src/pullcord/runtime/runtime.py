@@ -40,18 +40,20 @@ from pullcord.runtime.alarms import Alarm, Alarms, LoopAlarms
 from pullcord.runtime.blocking import Watchman
 from pullcord.runtime.context import entering
 from pullcord.runtime.control import ControlThread
+from pullcord.runtime.couriers import Couriers
 from pullcord.runtime.driver import Driver
 from pullcord.runtime.flight import Flight
 from pullcord.runtime.forgetting import Forgetting, Which, forget, wanted_of
 from pullcord.runtime.forking import Fork, born_of
 from pullcord.runtime.handle import RunHandle
 from pullcord.runtime.holding import Holding
+from pullcord.runtime.hooks import Hook
 from pullcord.runtime.identity import new_run_id
 from pullcord.runtime.limiting import Given, limits_for
 from pullcord.runtime.logs import Redacted
-from pullcord.runtime.notices import Notify, tell
+from pullcord.runtime.observing import Life, life_of, observer, traced
 from pullcord.runtime.processes import Processes
-from pullcord.runtime.site import Habits, Notice
+from pullcord.runtime.site import Habits
 from pullcord.runtime.switch import Switch
 from pullcord.runtime.tools import Policies, check_policy, policy_of
 
@@ -76,7 +78,7 @@ class Runtime:
         habits: Habits | None = None,
         only: str | None = None,
         tools: Policies | None = None,
-        notify: Notify | None = None,
+        hooks: Sequence[Hook] = (),
         guards: Sequence[Guard] = (),
     ) -> None:
         self.journal, self.secrets = journal, journal.secrets
@@ -99,7 +101,8 @@ class Runtime:
         )
         self._control: ControlThread | None = None
         self._watchman = Watchman(journal, self._whose, after_s=self.habits.blocked_after_s)
-        self._notify = notify
+        self.observer = observer()
+        self._couriers = Couriers(journal, self.clock, hooks, self.habits)
         self.agents: dict[str, Agent] = {
             name: as_agent(agent) for name, agent in (agents or {}).items()
         }
@@ -116,6 +119,7 @@ class Runtime:
 
     async def __aenter__(self) -> "Runtime":
         self._logs.install()
+        await self._couriers.open()
         if self.agents:
             loop = asyncio.get_running_loop()
 
@@ -140,6 +144,7 @@ class Runtime:
             driver.leave()
         while self._tasks:
             await asyncio.wait(self._tasks)
+        await self._couriers.aclose()  # every run has been given back: that is told too
         for alarm in (self._lapses, self._timer, self._renewal):
             alarm.off()
         if self._stop_watching:
@@ -295,6 +300,7 @@ class Runtime:
     async def _create(
         self, run_id: str, born: Created, *, alone: bool, told: Redirect | None = None
     ) -> None:
+        born = traced(born, self.observer)
         birth = Append(run_id=run_id, events=[born], expected_seq=0, alone=alone)
         await self.journal.append(birth, *([Order(run_id, told)] if told else []))
 
@@ -327,11 +333,6 @@ class Runtime:
         """What reaches process tools while this event loop is blocked. There when it is needed."""
         self._control = self._control or ControlThread(self.journal)
         return self._control
-
-    def notify(self, notice: Notice) -> None:
-        """Tell whoever wanted to be told that something waits for an answer."""
-        if self._notify is not None:
-            self._spawn(tell(self._notify, notice, self.secrets, within_s=self.habits.release_s))
 
     # --- housekeeping: take runs up, wake sleepers, hold on to leases ---
 
@@ -391,23 +392,25 @@ class Runtime:
         head = await self.journal.head(run_id)
         agent = self.agents[head.agent]
         try:
+            life = await life_of(self.observer, self.journal, run_id)
             claim = await self.journal.acquire(
                 run_id,
                 owner=self.owner,
                 ttl_s=self.habits.lease_s,
                 code_version=agent.version,
+                trace=life.trace,
             )
         except (ChainBroken, FormatUnknown) as refused:
             return self._leave_alone(run_id, refused)
         if claim is None:
             return False
-        self._spawn(self._drive(agent, claim))
+        self._spawn(self._drive(agent, claim, life))
         return True
 
-    async def _drive(self, agent: Agent, claim: Claim) -> None:
+    async def _drive(self, agent: Agent, claim: Claim, life: Life) -> None:
         run_id = claim.lease.run_id
-        guards = self._guards[claim.run.agent]
-        driver = Driver(self, claim, entering(agent), code_version=agent.version, guards=guards)
+        how: Any = {"code_version": agent.version, "guards": self._guards[claim.run.agent]}
+        driver = Driver(self, claim, entering(agent), life=life, **how)
         self._drivers[run_id] = driver
         try:
             if self._is_closing:
@@ -487,6 +490,4 @@ class Runtime:
             _log.warning("The lease of run %s could not be renewed: %s", driver.run.id, failed)
 
     def _spawn(self, work: Any) -> None:
-        task = asyncio.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self.waits_for(asyncio.create_task(work))

@@ -5,8 +5,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-import msgspec
-
 from pullcord.core.run import Run
 from pullcord.core.secrets import Secrets
 from pullcord.journal.clock import Clock
@@ -14,6 +12,7 @@ from pullcord.journal.journal import Journal
 from pullcord.runtime.alarms import Alarms
 from pullcord.runtime.control import ControlThread
 from pullcord.runtime.flight import Flight
+from pullcord.runtime.observing import Observer
 from pullcord.runtime.processes import Processes
 from pullcord.runtime.switch import Switch
 from pullcord.runtime.tools import Policies
@@ -26,6 +25,8 @@ class Habits:
     park_after_s: float = 60.0  # how long a run at rest is kept in memory
     lease_s: float = 30.0  # how long a silent process keeps its runs
     stop_grace_s: float = 2.0  # how long a step may take to heed a cancel before the next rung
+    hook_s: float = 10.0  # how long a hook may take to be told something
+    hook_retry_s: float = 1.0  # how long to wait before it is told again; twice as long each time
     release_s: float = 10.0  # how long each `ctx.defer` may take to release what it holds
     shutdown_grace_s: float = 5.0  # how long steps may go on when the runtime closes
     hold_s: float = 10.0  # how long a pause lets a model finish its answer, unseen, before a cut
@@ -35,19 +36,6 @@ class Habits:
     blocked_after_s: float = 0.5  # how long code may hold the event loop unnamed; 0: for ever
     killable: bool = False  # the kill switch may end this process, if nothing less stops it
     fence: str = "auto"  # what holds process tools: cgroup, namespace, sweep, or the best there is
-
-
-class Notice(msgspec.Struct, frozen=True, kw_only=True):
-    """Something outside must answer: what a notification hook is told."""
-
-    run_id: str
-    question: str
-    kind: str
-    text: str
-    tool: str = ""
-    args: Any = None
-    call: str = ""  # the digest of the exact call
-    expires_at_ms: int = 0
 
 
 class Site(Protocol):
@@ -61,6 +49,7 @@ class Site(Protocol):
     processes: Processes
     policies: Policies
     secrets: Secrets
+    observer: Observer | None
 
     @property
     def switch(self) -> Switch: ...
@@ -70,5 +59,4 @@ class Site(Protocol):
     def agents(self) -> Mapping[str, object]: ...
     def set_timer(self, due_ms: int) -> None: ...
     def waits_for(self, task: "asyncio.Task[Any]", /) -> None: ...
-    def notify(self, notice: Notice, /) -> None: ...
     def let_go_of(self, run: Run, flight: Flight, /) -> None: ...

@@ -1016,3 +1016,51 @@ async def a_closed_journal_says_so(bench: _Bench) -> None:
     await _refused(JournalClosed, bench.journal.command("r1", Pause(by="ana")))
     await _refused(JournalClosed, bench.journal.read("r1"))
     await bench.journal.aclose()
+
+
+# --- hooks --------------------------------------------------------------------------------------
+
+
+@_check
+async def records_are_known_by_their_order_over_all_runs(bench: _Bench) -> None:
+    places = bench.journal.hooks
+    await bench.create("r1")
+    await bench.create("r2")
+    await bench.own("r1")
+    rows = await places.committed(after_pos=0, limit=10)
+    assert [(run_id, seq) for _, run_id, seq in rows] == [("r1", 1), ("r2", 1), ("r1", 2)]
+    positions = [pos for pos, *_ in rows]
+    assert positions == sorted(set(positions))
+    assert await places.committed(after_pos=positions[0], limit=1) == rows[1:2]
+    assert await places.committed(after_pos=positions[-1], limit=10) == []
+
+
+@_check
+async def a_hook_that_is_new_begins_at_the_end_and_keeps_its_place(bench: _Bench) -> None:
+    places = bench.journal.hooks
+    await bench.create("r1")
+    [(last, *_)] = await places.committed(after_pos=0, limit=10)
+    assert await places.meet("board") == last
+    await bench.create("r2")
+    assert await places.meet("board") == last
+    assert await places.take("board", owner="w1", ttl_s=TTL_S) == last
+    assert await places.move("board", last + 1, owner="w1", ttl_s=TTL_S)
+    assert await places.meet("board") == last + 1
+    assert await places.meet("other") == last + 1
+
+
+@_check
+async def one_at_a_time_tells_a_hook(bench: _Bench) -> None:
+    places = bench.journal.hooks
+    await places.meet("board")
+    assert await places.take("board", owner="w1", ttl_s=TTL_S) == 0
+    assert await places.take("board", owner="w2", ttl_s=TTL_S) is None
+    assert await places.take("other", owner="w2", ttl_s=TTL_S) == 0
+    bench.clock.advance(TTL_S)
+    assert await places.take("board", owner="w2", ttl_s=TTL_S) == 0
+    assert not await places.move("board", 5, owner="w1", ttl_s=TTL_S)
+    assert await places.meet("board") == 0
+    await places.let_go("board", owner="w1")
+    assert await places.take("board", owner="w1", ttl_s=TTL_S) is None
+    await places.let_go("board", owner="w2")
+    assert await places.take("board", owner="w1", ttl_s=TTL_S) == 0

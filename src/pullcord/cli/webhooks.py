@@ -1,0 +1,28 @@
+"""The webhooks of a pullcord.toml, with their secrets from the environment."""
+
+import os
+from typing import Any
+
+from pullcord.errors import InvalidInput
+from pullcord.runtime.webhook import Webhook
+
+
+def webhooks(asked: Any) -> list[Webhook]:
+    """Those that are set for this command.
+
+    Raises:
+        InvalidInput: a secret is not in the environment, or a webhook cannot be used.
+    """
+    return [_made(**said) for said in asked.webhooks]
+
+
+def _made(url: str, secret_env: Any, timeout_s: Any = 10.0) -> Webhook:
+    names: list[Any] = [secret_env] if isinstance(secret_env, str) else list(secret_env)
+    if missing := [name for name in names if not os.environ.get(str(name))]:
+        raise InvalidInput(
+            f"A webhook is signed with the secret in {missing[0]}, and there is no such variable "
+            "in the environment. Nothing was started. Set it, or take the webhook away."
+        )
+    if isinstance(timeout_s, bool) or not isinstance(timeout_s, int | float):
+        raise InvalidInput("timeout_s of a webhook is a number. Nothing was started.")
+    return Webhook(url, [os.environ[str(name)] for name in names], timeout_s)
