@@ -85,7 +85,7 @@ def _check(path: str, key: str, value: Any) -> None:
         raise wrong(path, "port is a number from 0 to 65535", key)
     if key == "retain":
         try:
-            seconds(value)
+            seconds(cast("str", value))
         except InvalidInput as error:
             raise wrong(path, f"retain: {error}", key) from None
     if key == "limits":
