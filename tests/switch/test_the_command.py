@@ -38,6 +38,7 @@ def test_it_says_what_it_did_and_how_it_is_undone(serving: Serving) -> None:
     assert refused.status == 1
     assert "by ana: it writes to production" in refused.err
     assert here("kill-switch", "status").out.splitlines()[0] == first
+    assert "! kill switch   the kill switch is engaged (by ana: it writes" in here("doctor").out
     released = here("kill-switch", "release", "--reason", "the key is changed")
     assert released.out.splitlines() == [
         "Released.",

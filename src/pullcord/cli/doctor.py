@@ -21,6 +21,7 @@ from pullcord.errors import PullcordError
 from pullcord.journal.reading import records_of
 from pullcord.journal.schema import MIGRATIONS
 from pullcord.journal.snapshots import load
+from pullcord.killswitch.flags import Flags
 from pullcord.process import is_gone
 from pullcord.warden.fences import Fences
 
@@ -100,6 +101,8 @@ def _examine_store(here: Desk, path: str) -> Iterator[Finding]:
     disk = os.statvfs(os.path.dirname(os.path.abspath(path)))
     free = disk.f_bavail * disk.f_frsize
     yield _finding(free > _ENOUGH_BYTES, "disk", f"{free / 1e9:.1f} GB free")
+    for flag in Flags(here.where).raised():
+        yield _finding(False, "kill switch", f"{flag.said()}; pullcord kill-switch release")
     heads = here.read(
         lambda view: view.heads(states=LIVING, thread=None, before=None, limit=10_000)
     )
