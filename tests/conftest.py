@@ -23,35 +23,27 @@ settings.register_profile(
 )
 settings.load_profile("full" if FULL else "sample")
 
-LISTS = (
-    "agents",
-    "cli",
-    "crash",
-    "docs",
-    "guards",
-    "promises",
-    "races",
-    "runs",
-    "secrets",
-    "tools",
-)
-"""Where long lists of like cases have processes and sockets of their own: of each list a third is
-run, another one each day; `make soak` runs all of them."""
-LONG = 6
-THIRD = int(os.environ.get("PULLCORD_DAY") or datetime.now(UTC).toordinal()) % 3
+QUICK = ("architecture", "core", "contracts", "corpus")
+"""Where a case is a function call. Elsewhere it has processes, sockets or a browser of its own: of
+each long list of like cases a fifth is run, another one each day; `make soak` runs all of them."""
+LONG = 4
+PART = 5
+TODAY = int(os.environ.get("PULLCORD_DAY") or datetime.now(UTC).toordinal()) % PART
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     lists: dict[str, list[pytest.Item]] = {}
     for item in sorted(items, key=lambda item: item.nodeid):
-        if item.path.parent.name in LISTS and "[" in item.name:
+        if item.path.parent.name not in QUICK and "[" in item.name:
             lists.setdefault(item.nodeid.partition("[")[0], []).append(item)
     long = [cases for cases in lists.values() if len(cases) >= LONG]
     for item in (item for cases in long for item in cases):
         item.add_marker(pytest.mark.campaign)
     if FULL or len(items) < 2000:  # somebody runs a part of it
         return
-    left_out = [item for cases in long for n, item in enumerate(cases) if n % 3 != THIRD]
+    left_out = [
+        item for cases in long for n, item in enumerate(cases) if n % PART != TODAY % len(cases)
+    ]
     gone = {item.nodeid for item in left_out}
     config.hook.pytest_deselected(items=left_out)
     items[:] = [item for item in items if item.nodeid not in gone]
