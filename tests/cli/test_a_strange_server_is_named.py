@@ -199,7 +199,7 @@ def test_a_watch_that_is_cut_off_goes_on_where_it_was(pullcord: Terminal) -> Non
     created = told(1, '{"type":"created","agent":"a","thread":"r1"}')
     completed = told(2, '{"type":"completed","result":7}')
     shown = answer("200 OK", "application/json", panel)
-    with strange(FOUND, shown, created, completed) as server:
+    with strange(FOUND, shown, shown, created, completed) as server:
         said = pullcord("watch", "r1", "--server", server.url, "--json")
         asked = [request.split()[1] for request in server.asked if b"/events" in request]
     assert said.status == 0, said

@@ -94,7 +94,8 @@ def stop_laws(store: Store, journals: dict[str, list[Record]]) -> list[str]:
         state = RunState.QUEUED
         for record in records[1:]:
             tag = TAGS[type(record.event)]
-            after = TABLE[state].on[tag]
+            if (after := TABLE[state].on.get(tag)) is None:
+                break  # impossible: the laws of records say so
             holds = (after is not state and after in HELD) or tag == "requeued"
             happened[run_id, record.seq, "asked"] += tag in ASKED
             happened[run_id, record.seq, "in_effect"] += holds

@@ -439,18 +439,22 @@ async def test_an_interruption_is_not_one_of_a_steps_attempts() -> None:
 
 
 async def test_a_step_that_the_agent_cut_itself_is_no_rung_of_a_later_pause() -> None:
-    world = Impatient()
+    world, hangs = Impatient(), asyncio.Event()
+
+    async def hang() -> None:
+        hangs.set()
+        await never()
 
     async def agent(ctx: Context) -> None:
         with pytest.raises(TimeoutError):
             async with world.patience():
-                await ctx.step("hangs", never, effect="none")
+                await ctx.step("hangs", hang, effect="none")
         await ctx.step("work", world.slow, "worked")
         await ctx.step("more", world.do, "more")
 
     async with stage(agent=agent) as runtime:
         run = await runtime.start("agent")
-        await seen(run, StepStarted, name="hangs")
+        await hangs.wait()
         world.time_is_up()
         await seen(run, StepStarted, name="work")
         await run.pause()

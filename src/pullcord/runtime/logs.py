@@ -12,6 +12,7 @@ LOGGERS: Final = (
     "pullcord.journal",
     "pullcord.agents",
     "pullcord.server",
+    "pullcord.cli",
 )
 """Every logger that this library writes to: a filter of a logger does not see those below it."""
 

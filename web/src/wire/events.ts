@@ -85,6 +85,7 @@ export interface Created {
   used?: Used | null;
   price?: Price | null;
   runaway?: Runaway | null;
+  trace?: string;
 }
 
 /** A process took the run. */
@@ -94,6 +95,7 @@ export interface Claimed {
   epoch: number;
   code_version?: string;
   alive_ms?: number;
+  trace?: string;
 }
 
 /** The owner gave no sign of life for longer than its lease (it was stopped, or the machine slept), and goes on. */
