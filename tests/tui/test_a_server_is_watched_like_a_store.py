@@ -219,6 +219,8 @@ async def screens(eyes: Eyes) -> AsyncGenerator[str]:
         for key in VIEWS:
             await eyes.press(key)
             await eyes.until(lambda: "Reading" not in eyes.text)
+            if key == "4" and run in ("asked", "open"):
+                continue  # the picture of a run that goes on changes with the time it takes to look
             yield _timeless(eyes.text)
     await eyes.look_at("asked")
     await eyes.press("3")
