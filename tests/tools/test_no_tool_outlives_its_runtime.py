@@ -57,7 +57,7 @@ async def test_when_the_runtime_is_killed_nobody_is_left(fence: str, den: Path) 
             await runtime.is_killed()
         assert not await gone(str(home))
         assert await until(lambda household=household: not alive(household))
-        assert not cgroups_of(household)
+        assert await until(lambda household=household: not cgroups_of(household))
 
 
 @pytest.fixture(params=HUMBLE, ids="-".join)
