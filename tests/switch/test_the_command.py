@@ -42,7 +42,7 @@ def test_it_says_what_it_did_and_how_it_is_undone(serving: Serving) -> None:
     released = here("kill-switch", "release", "--reason", "the key is changed")
     assert released.out.splitlines() == [
         "Released.",
-        "Nothing was resumed. 1 run stay paused: hang-1",
+        "Nothing was resumed. 1 run stays paused: hang-1",
         "Go on: pullcord resume RUN",
     ]
     assert here("kill-switch", "status").out == "Not engaged.\n"

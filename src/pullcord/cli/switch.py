@@ -118,5 +118,6 @@ def _of_runs(act: str, held: list[str]) -> list[str]:
     names = ", ".join(held[:_SHOWN_MAX]) + more
     many = f"{len(held)} run{'' if len(held) == 1 else 's'}"
     if act == "release":
-        return [f"Nothing was resumed. {many} stay paused: {names}", "Go on: pullcord resume RUN"]
+        stay = "stays" if len(held) == 1 else "stay"
+        return [f"Nothing was resumed. {many} {stay} paused: {names}", "Go on: pullcord resume RUN"]
     return [f"Held: {many}: {names}"]

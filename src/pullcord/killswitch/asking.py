@@ -1,6 +1,6 @@
-"""A warden's answer to whoever has engaged the kill switch: what of its tools is left.
+"""An answer to whoever has engaged the kill switch: what goes on all the same.
 
-Its own socket, because the runtime that it belongs to may stand still.
+A runtime and its warden have a socket each, because one of them may stand still.
 """
 
 import json
@@ -9,9 +9,8 @@ import socket
 import struct
 import time
 from contextlib import suppress
-from typing import Final
+from typing import Any, Final
 
-ANSWER_S: Final = 2.5  # then what is left is named
 _ASKERS_MAX: Final = 16
 
 
@@ -39,7 +38,8 @@ def may_ask(asker: socket.socket) -> bool:
 class Asked:
     """Those who have asked, and when they must have their answer."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, *, within_s: float) -> None:
+        self._within_s = within_s  # then what is left is named
         self._sock = listening(name)
         self._askers: list[tuple[socket.socket, float]] = []
 
@@ -56,11 +56,11 @@ class Asked:
                 asker, _ = self._sock.accept()
                 if len(self._askers) < _ASKERS_MAX and may_ask(asker):
                     asker.setblocking(False)
-                    self._askers.append((asker, time.monotonic() + ANSWER_S))
+                    self._askers.append((asker, time.monotonic() + self._within_s))
                 else:
                     asker.close()
 
-    def answer(self, left: list[str]) -> None:
+    def answer(self, left: list[Any]) -> None:
         """Tell whoever has asked, when nothing is left, or when it has waited long enough."""
         now = time.monotonic()
         for asker, until in self._askers:
@@ -69,3 +69,8 @@ class Asked:
                     asker.send(json.dumps({"pid": os.getpid(), "left": left}).encode())
                 asker.close()
         self._askers = [(asker, until) for asker, until in self._askers if left and now < until]
+
+    def close(self) -> None:
+        for sock in (self._sock, *(asker for asker, _ in self._askers)):
+            if sock:
+                sock.close()

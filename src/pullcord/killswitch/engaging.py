@@ -55,7 +55,7 @@ def pull(flags: Flags, folder: str, scope: Scope, note: Note) -> Pulled:
         if is_gone(one.owner):
             continue
         answer = answers.get(one.address)
-        going_on = answer["going_on"] if answer else [("", "it does not answer")]
+        going_on = answer["left"] if answer else [("", "it does not answer")]
         if not going_on:
             pass
         elif why_not := _why_not_killed(one, scope):

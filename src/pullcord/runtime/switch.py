@@ -5,18 +5,16 @@ has the loop hold the runs, and answers whoever has pulled the switch: from that
 nothing starts here, and what could not be stopped is named.
 """
 
-import json
 import logging
 import os
 import select
-import socket
 import threading
 import time
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from typing import Final, Protocol
 
-from pullcord.killswitch.asking import listening, may_ask
+from pullcord.killswitch.asking import Asked
 from pullcord.killswitch.flags import Flag, Flags
 from pullcord.killswitch.presence import Present, announce, leave
 
@@ -50,8 +48,7 @@ class Switch:
         self._raised: tuple[Flag, ...] = ()
         self._starting = threading.Lock()
         self._driven = 0
-        self._askers: list[tuple[socket.socket, float]] = []
-        self._sock: socket.socket | None = None
+        self._asked = Asked("", within_s=_GRACE_S)
         self._wake = -1
         self._thread: threading.Thread | None = None
         self._is_closed = False
@@ -91,7 +88,7 @@ class Switch:
         """Be found by whoever pulls the switch, from here on."""
         if not self._folder:
             return
-        self._sock = listening(self._who.address)
+        self._asked = Asked(self._who.address, within_s=_GRACE_S)
         self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._raised = tuple(self._flags.raised())
         self._thread = threading.Thread(target=self._watch, name="pullcord-switch", daemon=True)
@@ -109,10 +106,7 @@ class Switch:
         self._is_closed = True
         self.look()
         self._thread.join()
-        for asker, _ in self._askers:
-            asker.close()
-        if self._sock:
-            self._sock.close()
+        self._asked.close()
         os.close(self._wake)
         self._wake = -1
 
@@ -121,32 +115,24 @@ class Switch:
     def _watch(self) -> None:
         poll = select.poll()
         poll.register(self._wake, select.POLLIN)
-        if self._sock:
-            poll.register(self._sock, select.POLLIN)
+        if self._asked.fileno() >= 0:
+            poll.register(self._asked.fileno(), select.POLLIN)
         while not self._is_closed:
             poll.poll(self._patience_ms())
             with suppress(OSError):
                 os.eventfd_read(self._wake)
-            self._hear()
+            self._asked.hear()
             try:
                 self._see()
-                self._answer()
+                if self._asked.is_asked:
+                    self._asked.answer(self._held.going_on())
             except Exception:  # whoever pulls it must be answered next time
                 _log.exception("The kill switch was looked at in vain; it is looked at again.")
 
     def _patience_ms(self) -> float | None:
-        if self._askers:
+        if self._asked.is_asked:
             return 10
         return _LOOK_S * 1000 if self._driven or self._raised else None
-
-    def _hear(self) -> None:
-        with suppress(OSError):
-            while self._sock:
-                asker, _ = self._sock.accept()
-                if may_ask(asker):
-                    self._askers.append((asker, time.monotonic() + _GRACE_S))
-                else:
-                    asker.close()
 
     def _see(self) -> None:
         now = tuple(self._flags.raised())
@@ -157,13 +143,3 @@ class Switch:
         time.sleep(_HANDOVER_S)
         self._held.cut_sockets()
         self._held.hold()
-
-    def _answer(self) -> None:
-        if not self._askers:
-            return
-        left, now = self._held.going_on(), time.monotonic()
-        for asker, until in self._askers:
-            if not left or now >= until:
-                with asker, suppress(OSError):
-                    asker.send(json.dumps({"pid": os.getpid(), "going_on": left}).encode())
-        self._askers = [(asker, until) for asker, until in self._askers if left and now < until]

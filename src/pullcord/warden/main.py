@@ -34,6 +34,7 @@ from pullcord.warden.zygote import serve
 
 _FLAG_S: Final = 0.2  # how often the flag is looked at while something is running
 _LAST_S: Final = 2.0
+_ASKED_S: Final = 2.5  # how long whoever has pulled the kill switch waits for its answer
 _ORDERS_MAX: Final = 32
 
 
@@ -50,7 +51,7 @@ class Warden:
         self._zygote_pid = 0
         self._sys_path: list[str] = []
         self._flags = Flags("")
-        self._asked = Asked("")
+        self._asked = Asked("", within_s=_ASKED_S)
         self._poll = select.poll()
         for fd in (channel.fileno(), *above, woken):
             self._poll.register(fd, select.POLLIN)
@@ -113,7 +114,7 @@ class Warden:
                 self._fences.close()
                 self._fences = Fences(order["fence"])
                 self._sys_path, self._flags = order["sys_path"], Flags(order["store"])
-                self._asked = Asked(order["name"])
+                self._asked = Asked(order["name"], within_s=_ASKED_S)
                 if self._asked.fileno() >= 0:
                     self._poll.register(self._asked.fileno(), select.POLLIN)
                 self._say(
