@@ -29,7 +29,7 @@ async def measure(folder: Path) -> list[Figure]:
         await _fill(journal)
     async with Journal.open(path) as journal:
         began = time.perf_counter()
-        app = Top(Local(journal, clock, name="bench"), "bench")
+        app = Top(Local(journal, clock, me="bench", name="bench"), "bench")
         async with app.run_test(size=(200, 50)) as pilot:
             while not len(app.roster):
                 await pilot.pause()

@@ -152,3 +152,14 @@ def test_the_public_names_are_about_twenty_and_all_there() -> None:
     assert pullcord.__all__ == sorted(pullcord.__all__, key=lambda name: (name.islower(), name))
     for name in pullcord.__all__:
         assert getattr(pullcord, name).__doc__ or name in ("Command", "Event")
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_nobody_walks_the_frames_of_running_code(module: Path) -> None:
+    """CPython has crashed over it (decision 0042), and a watchman must not."""
+    named = {
+        node.attr
+        for node in ast.walk(ast.parse(module.read_text()))
+        if isinstance(node, ast.Attribute)
+    }
+    assert not named & {"_current_frames", "_getframe", "f_back", "f_locals"}

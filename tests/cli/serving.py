@@ -15,7 +15,8 @@ from tests.cli.terminal import AGENTS, Said, Terminal
 class Serving:
     """`here` works on the store itself; calling this, and `abroad`, goes through the server."""
 
-    def __init__(self, folder: Path, url: str, here: Terminal) -> None:
+    def __init__(self, folder: Path, url: str, here: Terminal, pid: int) -> None:
+        self.pid = pid
         self.url = url
         self.here = here
         self.folder = folder
@@ -67,7 +68,7 @@ def serve(folder: Path, *files: str, port: str = "0") -> Generator[Serving]:
         assert process.stdout
         told = process.stdout.readline()
         assert told, process.communicate()[1]
-        yield Serving(folder, json.loads(told)["url"].partition("/#")[0], here)
+        yield Serving(folder, json.loads(told)["url"].partition("/#")[0], here, process.pid)
     finally:
         process.terminate()
         _, err = process.communicate(timeout=30)

@@ -5,11 +5,12 @@ twice. A loop in a thread of its own is looked at step by step, with a clock in 
 import asyncio
 import signal
 import threading
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 
 import pytest
 
-from pullcord.runtime.blocking import Look, Place
+from pullcord.runtime.blocking import Look
+from pullcord.runtime.pulse import Place, Pulse
 from tests.promises.children import child
 
 AFTER_S = 0.375
@@ -25,27 +26,33 @@ class Loop:
         self._may_leave = threading.Semaphore(0)
         self.thread = threading.Thread(target=self.loop.run_forever)
         self.thread.start()
-        self._depth = 0
+        self.is_waiting = True
 
-    def enter(self) -> None:
+    def enter(self, callback: Callable[[], None] | None = None) -> None:
         """Be in a callback."""
-        self.loop.call_soon_threadsafe(self._callback)
+        self.is_waiting = False
+        self.loop.call_soon_threadsafe(callback or self.hold)
         assert self._is_in.acquire(timeout=20)
 
     def leave(self) -> None:
         """Be in none: it waits for something to do."""
-        waits = threading.Event()
         self._may_leave.release()
-        self.loop.call_soon_threadsafe(waits.set)
-        assert waits.wait(20)
+        self.is_waiting = True
+        self.gets_on()
+
+    def gets_on(self) -> None:
+        """Carry out what is there."""
+        done = threading.Event()
+        self.loop.call_soon_threadsafe(done.set)
+        assert done.wait(20)
 
     def next(self) -> None:
         """Be in the next callback at once."""
-        self.loop.call_soon_threadsafe(self._callback)
+        self.loop.call_soon_threadsafe(self.hold)
         self._may_leave.release()
         assert self._is_in.acquire(timeout=20)
 
-    def _callback(self) -> None:
+    def hold(self) -> None:
         self._is_in.release()
         self._may_leave.acquire()
 
@@ -63,9 +70,11 @@ class Eyes:
         self.now_s = 0.0
         self.run_id = "r1"
         self.said: list[tuple[str, Place, str]] = []
+        self.loop = loop
         assert loop.thread.ident
+        assert isinstance(loop.loop, asyncio.BaseEventLoop)
         self.look = Look(
-            loop.thread.ident,
+            Pulse(loop.loop, loop.thread.ident),
             AFTER_S,
             lambda: (self.run_id, "crunch"),
             lambda run_id, place, text: self.said.append((run_id, place, text)),
@@ -74,6 +83,8 @@ class Eyes:
 
     def after(self, seconds: float) -> None:
         self.now_s += seconds
+        if self.loop.is_waiting:
+            self.loop.gets_on()
         self.look.once()
 
     def times(self, looks: int) -> None:
@@ -97,12 +108,23 @@ def test_a_callback_that_lasts_is_named_once_and_at_its_end(loop: Loop) -> None:
     assert not eyes.said
     eyes.times(10)
     [(run_id, place, text)] = eyes.said
-    assert (run_id, place.function, place.path) == ("r1", "Loop._callback", __file__)
+    assert (run_id, place.function, place.path) == ("r1", "hold", __file__)
     assert f"{place} holds the event loop (step 'crunch'), for 0.4 s so far." in text
     loop.leave()
     eyes.times(1)
     assert eyes.said[1][1] == place
     assert "held the event loop for 1.5 s" in eyes.said[1][2]
+
+
+def test_what_is_deep_inside_of_itself_is_named_too(loop: Loop) -> None:
+    def deep(levels: int) -> None:
+        deep(levels - 1) if levels else loop.hold()
+
+    eyes = Eyes(loop)
+    loop.enter(lambda: deep(200))
+    eyes.times(4)
+    [(_, place, _)] = eyes.said
+    assert (place.function, place.path) == ("hold", __file__)
 
 
 def test_many_short_callbacks_are_nobodys_fault(loop: Loop) -> None:

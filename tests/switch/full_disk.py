@@ -32,7 +32,7 @@ def main(folder: Path) -> None:
         assert not home.living()
         assert not [at for _, at in home.starts() if at > acknowledged_ns]
         assert os.path.exists(f"{home.store}.kill-switch")
-        print(pulled.is_new, pulled.asked, pulled.killed, pulled.left)
+        print(pulled.asked, pulled.killed, pulled.left)
     finally:
         home.close()
         home.until(lambda: not home.living())

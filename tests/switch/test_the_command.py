@@ -1,6 +1,7 @@
 """`pullcord kill-switch`: on a store, and through a server, in the same words."""
 
 import json
+import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -122,6 +123,26 @@ def test_who_engaged_and_who_released_it_is_in_the_stop_log_once(serving: Servin
     assert said.count("kill switch released") == 1
     assert "wild" in said
     assert "again" not in said
+    assert here("log", "verify").status == 0
+
+
+def test_what_it_could_not_stop_is_kept_as_evidence(serving: Serving) -> None:
+    here = serving.here
+    os.kill(serving.pid, signal.SIGSTOP)
+    try:
+        engaged = here("kill-switch", "engage", "--agent", "hangs", "--reason", "wild")
+    finally:
+        os.kill(serving.pid, signal.SIGCONT)
+    assert engaged.status == 1  # it stands still, and is not killed for one of its agents
+    left = f"process {serving.pid}: it does not answer; the process is not killed for a part"
+    assert f"NOT STOPPED: {left}" in engaged.out
+    assert f"NOT STOPPED when it was pulled: {left}" in here("kill-switch", "status").out
+    [over_http] = serving("kill-switch", "status", "--json").json["not_stopped"]
+    assert left == f"{over_http['what']}: {over_http['why']}"[: len(left)]
+    assert f"1 process asked · NOT STOPPED: {left}" in " ".join(here("log", "show").out.split())
+    again = here("kill-switch", "engage", "--agent", "hangs", "--json").json  # it has come round
+    assert again["not_stopped"] == []
+    assert here("kill-switch", "status", "--json").json["not_stopped"] == []
     assert here("log", "verify").status == 0
 
 

@@ -206,7 +206,7 @@ async def test_it_is_the_same_screen_as_that_of_the_store(serving: Serving, gate
     clock = SystemClock()
     async with (
         Journal.open(serving.here.store) as journal,
-        looking_at(Local(journal, clock, name=serving.url), "ci") as eyes,
+        looking_at(Local(journal, clock, me="ci", name=serving.url), "ci") as eyes,
     ):
         here = [screen async for screen in screens(eyes)]
     assert there == here

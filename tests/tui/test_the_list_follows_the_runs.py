@@ -11,6 +11,7 @@ from pullcord.core.events import Completed, Created, Record
 from pullcord.core.fold import replay
 from pullcord.core.panel import Panel, panel
 from pullcord.core.states import RunState
+from pullcord.core.stops import StopShown, Viewer, decode_entry
 from pullcord.killswitch.flags import Scope, new_note
 from pullcord.tui.local import Local
 from pullcord.tui.roster import Roster, needs_somebody
@@ -71,7 +72,7 @@ class Counting(Local):
     """A source that notes what it is asked for."""
 
     def __init__(self, office: Office) -> None:
-        super().__init__(office.journal, office.clock, name="runs.db")
+        super().__init__(office.journal, office.clock, me="ana", name="runs.db")
         self.pages = 0
         self.asked: list[str] = []
 
@@ -184,6 +185,27 @@ async def test_what_somebody_else_does_is_on_the_bar_and_the_key_means_what_it_s
         await eyes.press("c")
         await eyes.sees("Stop now r1: kills the tool, may leave it half done")
         await eyes.press("escape")
+
+
+async def shown_to(office: Office, run: str) -> list[StopShown]:
+    acts = [decode_entry(row.payload or b"").act for row in await office.journal.stops(run=run)]
+    return [act for act in acts if isinstance(act, StopShown)]
+
+
+async def test_whoever_looks_at_a_run_when_it_is_stopped_is_in_the_stop_log(office: Office) -> None:
+    await office.report("r1")
+    async with looking(office) as eyes:
+        await eyes.whole()
+        await eyes.press("2")
+        await eyes.sees("The largest of them is")
+        seen = (await office.journal.head("r1")).seq
+        await office.journal.command("r1", Cancel(by="bo"))
+        while not (noted := await shown_to(office, "r1")):
+            await eyes.sees("Cancelling")
+    [said] = noted
+    text = "Of 1,204 customers, 37 are at risk. The largest of them is "
+    viewer = Viewer(who="ana", via="top", seq=seen, said={"say-1": len(text)})
+    assert said == StopShown(asked_seq=seen + 1, viewers=(viewer,))
 
 
 async def test_while_the_kill_switch_is_engaged_it_is_the_second_line(office: Office) -> None:

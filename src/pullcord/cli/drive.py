@@ -17,7 +17,7 @@ from pullcord.cli.look import Telling
 from pullcord.cli.parser import FAILED, INTERRUPTED, REFUSED, store_path
 from pullcord.cli.secret_names import from_environment
 from pullcord.cli.store import desk, whoami
-from pullcord.cli.telling import Reader, point_out
+from pullcord.cli.telling import point_out
 from pullcord.cli.webhooks import webhooks
 from pullcord.cli.words import offers, plain, receipt_lines
 from pullcord.core.commands import Undo
@@ -31,6 +31,7 @@ from pullcord.core.states import TERMINAL, RunState
 from pullcord.core.stops import StopShown
 from pullcord.core.values import check_id
 from pullcord.errors import InvalidInput
+from pullcord.journal.reader import Reader
 from pullcord.journal.reading import START, Cursor, birth
 from pullcord.runtime.agents import Agent
 from pullcord.runtime.handle import RunHandle
@@ -298,7 +299,8 @@ def _note(text: str) -> None:
 async def _follow(asked: Any, runtime: Runtime, run: RunHandle, after: Cursor) -> int:
     noted: list[StopShown] = []
     since = (await run.look()).seq
-    reader = Reader(whoami(getattr(asked, "by", None)), since=since, noted=noted.append)
+    me = whoami(getattr(asked, "by", None))
+    reader = Reader(me, "terminal", since=since, noted=noted.append)
     telling = Telling(run.id, as_json=asked.json, says=_print, tells=_note, reader=reader)
     if not asked.json:
         verb = "goes on" if after.seq else "started"

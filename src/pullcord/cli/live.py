@@ -23,7 +23,6 @@ from pullcord.cli.live_terminal import Terminal, is_live
 from pullcord.cli.look import Telling
 from pullcord.cli.parser import INTERRUPTED, store_path
 from pullcord.cli.store import Desk
-from pullcord.cli.telling import Reader
 from pullcord.cli.words import paint, plain
 from pullcord.core.events import (
     Blocked,
@@ -38,6 +37,7 @@ from pullcord.core.events import (
 )
 from pullcord.core.fold import ends
 from pullcord.core.keys import Keymap
+from pullcord.journal.reader import Reader
 from pullcord.journal.reading import Cursor
 from pullcord.journal.sqlite import SqliteStore
 
@@ -126,6 +126,7 @@ class Live:
         says = self._say if self._terminal.has_stdout else _to_stdout
         reader = Reader(
             self._me,
+            "terminal",
             since=here.run(self._run_id)[0].seq,
             noted=lambda said: here.note_shown(self._run_id, said),
         )

@@ -16,6 +16,7 @@ from pullcord.core.stops import (
     StopLapsed,
     StopShown,
     StopTookHold,
+    SwitchAnswered,
     SwitchEngaged,
     SwitchReleased,
     Viewer,
@@ -103,11 +104,22 @@ def in_words(act: Act) -> str:
             more = f" · since {moment(act.engaged_at_ms)}" if act.engaged_at_ms else ""
             more += f" · holds {line(', '.join(act.held), 120)}" if act.held else ""
             return f"kill switch engaged{_scope(act)}{_who(act.by, '', act.via, act.reason)}{more}"
+        case SwitchAnswered():
+            return _answered(act)
         case SwitchReleased():
             return f"kill switch released{_scope(act)}{_who(act.by, '', act.via, act.reason)}"
         case PayloadsForgotten():
             runs = line(", ".join(act.runs), 200)
             return f"forgot what was said in {runs}{_who(act.by, '', act.via, act.reason)}"
+
+
+def _answered(act: SwitchAnswered) -> str:
+    many = "1 process" if act.asked == 1 else f"{act.asked} processes"
+    said = f"kill switch acknowledged after {act.took_ms:,} ms · {many} asked"
+    killed = ", ".join(str(pid) for pid in act.killed)
+    said += f" · killed: {line(killed, 120)}" if killed else ""
+    left = "; ".join(f"{one.what}: {one.why}" for one in act.left)
+    return said + (f" · NOT STOPPED: {line(left, 400)}" if left else " · nothing was left")
 
 
 def _scope(act: SwitchEngaged | SwitchReleased) -> str:

@@ -9,8 +9,8 @@ from msgspec.structs import replace
 from pullcord.cli.as_json import to_json
 from pullcord.cli.cord import Cord, reach
 from pullcord.cli.identity import whoami
-from pullcord.cli.telling import Reader, record_line, told
 from pullcord.cli.telling import Telling as Telling
+from pullcord.cli.telling import record_line, told
 from pullcord.cli.words import (
     SIGN,
     clock,
@@ -33,6 +33,7 @@ from pullcord.core.run import Run, Times
 from pullcord.core.states import LIVING, TABLE, RunState
 from pullcord.core.values import load as value_of
 from pullcord.errors import InvalidInput
+from pullcord.journal.reader import Reader
 from pullcord.journal.reading import START, Cursor
 
 _THEN: Final = {
@@ -218,6 +219,7 @@ def _receipt(asked: Any, cord: Cord) -> int:
 def _watch(asked: Any, cord: Cord, after: Cursor) -> int:
     reader = Reader(
         whoami(None),
+        "terminal",
         since=cord.panel(asked.run).seq,
         noted=lambda said: cord.note_shown(asked.run, said),
     )

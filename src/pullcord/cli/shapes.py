@@ -151,8 +151,9 @@ class Unstopped(Shape, kw_only=True):
 
 
 class Switch(Shape, kw_only=True):
-    """How the kill switch stands; with `engage`, also what pulling it did: how many processes were
-    asked, which were killed, what could not be stopped. `held`: the runs in its reach."""
+    """How the kill switch stands, and what pulling it did, the last time that somebody did: how
+    many processes were asked, which were killed, what could not be stopped. `held`: the runs in
+    its reach."""
 
     engaged: list[SwitchedOff]
     held: list[str]
@@ -161,7 +162,7 @@ class Switch(Shape, kw_only=True):
     killed: list[int]
     not_stopped: list[Unstopped]
     took_ms: int
-    why_not_recorded: str = ""
+    why_not_recorded: str
 
 
 class Finding(Shape, kw_only=True):

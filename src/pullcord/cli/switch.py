@@ -68,25 +68,23 @@ def _engage(asked: Any) -> Report:
             "engaged", path=flags.path(scope), why=error.strerror, now=now
         ) from None
     records: Any = import_module(_RECORDS)
-    held, why_not = records.hold(path, flags)
-    said = report(flags, held, pulled=pulled)
-    said["recorded"], said["why_not_recorded"] = not why_not, why_not
-    return said
+    held, why_not = records.hold(path, flags, scope, pulled)
+    return report(flags, held, [pulled], why_not_recorded=why_not)
 
 
 def _release(asked: Any) -> Report:
     path, scope = _where(asked), _scope(asked)
     records: Any = import_module(_RECORDS)
     left = records.release(path, scope, by=whoami(asked.by), reason=asked.reason, via="terminal")
-    return report(Flags(path), left)
+    return report(Flags(path), left, [])
 
 
 def _status(asked: Any) -> Report:
     path = _where(asked)
     flags = Flags(path)
     records: Any = import_module(_RECORDS)
-    held, why_not = records.held(path, flags)
-    return {**report(flags, held), "recorded": not why_not, "why_not_recorded": why_not}
+    held, pulled, why_not = records.held(path, flags)
+    return report(flags, held, pulled, why_not_recorded=why_not)
 
 
 def _lines(act: str, said: Report) -> list[str]:
@@ -104,9 +102,9 @@ def _lines(act: str, said: Report) -> list[str]:
         lines.append(f"{told} heard of it within {said['took_ms']} ms.")
     why = "it did not answer, or could not stop what it was doing"
     lines += [f"Killed process {pid}: {why}." for pid in said["killed"]]
-    lines += [f"NOT STOPPED: {one['what']}: {one['why']}." for one in said["not_stopped"]]
-    if not said["recorded"]:
-        why = said.get("why_not_recorded") or "the store cannot be written."
+    when = "" if act == "engage" else " when it was pulled"
+    lines += [f"NOT STOPPED{when}: {one['what']}: {one['why']}." for one in said["not_stopped"]]
+    if why := said["why_not_recorded"]:
         lines.append(f"Not recorded: {why} The next process that can records it.")
     return lines + _of_runs(act, said["held"])
 

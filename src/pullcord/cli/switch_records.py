@@ -6,21 +6,24 @@ from typing import Final
 
 from pullcord.errors import PullcordError
 from pullcord.journal.clock import SystemClock
-from pullcord.journal.holding import held_runs, lower, to_hold, unnoted
+from pullcord.journal.holding import held_runs, lower, outcomes, to_hold, unnoted
 from pullcord.journal.ledger import Ledger
 from pullcord.journal.sqlite import SqliteStore
+from pullcord.killswitch.engaging import Pulled
 from pullcord.killswitch.flags import Flags, Scope
 
 _BUSY_S: Final = 2.0
 
 
-def hold(path: str, flags: Flags) -> tuple[list[str], str]:
-    """Pause whatever it reaches. Return what is held, and why that is not recorded, if so."""
+def hold(path: str, flags: Flags, scope: Scope, pulled: Pulled) -> tuple[list[str], str]:
+    """Pause whatever it reaches. Return what is held, and why that is not recorded, if so.
+    `pulled`: what has been done about this one."""
     try:
         with _opened(path) as store:
             ledger = Ledger(SystemClock(), flags=flags)
             for flag in store.read(lambda view: unnoted(view, flags)):
                 store.write(lambda tx, f=flag: ledger.engaged(tx, f))
+            store.write(lambda tx: ledger.answered(tx, scope, pulled))
             for run_id, flag in store.read(lambda view: to_hold(view, flags)):
                 store.write(lambda tx, r=run_id, f=flag: ledger.hold(tx, r, f))
             store.poke()
@@ -29,13 +32,13 @@ def hold(path: str, flags: Flags) -> tuple[list[str], str]:
         return [], str(error)
 
 
-def held(path: str, flags: Flags) -> tuple[list[str], str]:
-    """The runs in its reach, and why that cannot be told, if so."""
+def held(path: str, flags: Flags) -> tuple[list[str], list[Pulled], str]:
+    """The runs in its reach, what pulling it did, and why that cannot be told, if so."""
     try:
         with _opened(path) as store:
-            return store.read(lambda view: held_runs(view, flags)), ""
+            return *store.read(lambda view: (held_runs(view, flags), outcomes(view, flags))), ""
     except PullcordError as error:
-        return [], str(error)
+        return [], [], str(error)
 
 
 def release(path: str, scope: Scope, *, by: str, reason: str, via: str) -> list[str]:

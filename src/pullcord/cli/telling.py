@@ -36,36 +36,13 @@ from pullcord.core.events import (
     UndoStarted,
     encode_event,
 )
-from pullcord.core.handed import Handed, shown
 from pullcord.core.limits import caps_in
-from pullcord.core.stops import HEARD, StopShown
 from pullcord.core.values import load as value_of
+from pullcord.journal.reader import Reader
 from pullcord.journal.reading import Cursor
 from pullcord.journal.store import LiveText
 
 Write: TypeAlias = Callable[[str], None]
-
-
-class Reader:
-    """Whoever reads it in this terminal: how far they were when a stop was heard of is `noted`."""
-
-    def __init__(self, who: str, *, since: int, noted: Callable[[StopShown], None]) -> None:
-        """`since`: stops up to this record are past, and nobody watched here."""
-        self._handed = Handed(who, "terminal")
-        self._since = since
-        self._noted = noted
-
-    def comes(self, item: Record | LiveText) -> None:
-        if isinstance(item, Record) and type(item.event) in HEARD and item.seq > self._since:
-            self._noted(shown(item.seq, [self._handed]))
-
-    def has(self, item: Record | LiveText) -> None:
-        if isinstance(item, LiveText):
-            self._handed.text(item.part, item.offset + len(item.text))
-        else:
-            ended = item.event.part if isinstance(item.event, TextEnded) else ""
-            self._handed.record(item.seq, ended=ended)
-        self._handed.taken()
 
 
 class Telling:

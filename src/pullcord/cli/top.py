@@ -46,7 +46,8 @@ async def _watch_store(asked: Any, name: str) -> str | None:
     local: Any = import_module("pullcord.tui.local")
     clock, secrets = SystemClock(), Secrets(from_environment())
     async with Journal.open(store_path(asked.store), clock=clock, secrets=secrets) as journal:
-        return await _shown(asked, local.Local(journal, clock, name=name), whoami(asked.by))
+        me = whoami(asked.by)
+        return await _shown(asked, local.Local(journal, clock, me=me, name=name), me)
 
 
 async def _watch_server(asked: Any) -> str | None:

@@ -160,6 +160,23 @@ class SwitchEngaged(_Act, frozen=True, kw_only=True, tag="engaged"):
     held: tuple[str, ...] = ()  # the runs that it holds, or the newest of them
 
 
+class Unstopped(msgspec.Struct, frozen=True, kw_only=True):
+    """What went on although the kill switch was pulled."""
+
+    what: str
+    why: str
+
+
+class SwitchAnswered(_Act, frozen=True, kw_only=True, tag="answered"):
+    """What pulling the kill switch had done when it was acknowledged."""
+
+    flag: str  # the id of the one that was pulled
+    asked: int  # processes that drove runs of this store
+    took_ms: int
+    killed: tuple[int, ...] = ()  # processes that did not answer, or could not stop what they did
+    left: tuple[Unstopped, ...] = ()
+
+
 class SwitchReleased(_Act, frozen=True, kw_only=True, tag="released"):
     """The kill switch was taken back. Nothing goes on by itself."""
 
@@ -187,6 +204,7 @@ Act: TypeAlias = (
     | StopLapsed
     | StopShown
     | SwitchEngaged
+    | SwitchAnswered
     | SwitchReleased
     | PayloadsForgotten
 )

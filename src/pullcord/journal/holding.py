@@ -9,10 +9,19 @@ import msgspec
 
 from pullcord.core.commands import Pause
 from pullcord.core.states import LIVING, RunState
-from pullcord.core.stops import LISTED_MAX, SwitchEngaged, SwitchReleased, decode_entry
+from pullcord.core.stops import (
+    LISTED_MAX,
+    Act,
+    SwitchAnswered,
+    SwitchEngaged,
+    SwitchReleased,
+    Unstopped,
+    decode_entry,
+)
 from pullcord.core.stops import Scope as LogScope
 from pullcord.errors import InvalidInput, KillSwitchFailed
-from pullcord.journal.store import Head, StopRow, View
+from pullcord.journal.store import Head, View
+from pullcord.killswitch.engaging import Left, Pulled
 from pullcord.killswitch.flags import Flag, Flags, Scope
 
 _PAGE: Final = 200
@@ -52,12 +61,7 @@ def _reached(view: View, flags: Flags, states: Collection[RunState]) -> Iterator
 
 def is_noted(view: View, flag: Flag) -> bool:
     """Whether the stop log knows of this flag."""
-    for row in _acts(view):
-        with suppress(msgspec.DecodeError):  # of a newer build: nothing may keep a switch from it
-            act = decode_entry(row.payload or b"").act
-            if isinstance(act, SwitchEngaged) and act.flag == flag.id:
-                return True
-    return False
+    return any(isinstance(act, SwitchEngaged) and act.flag == flag.id for act in _acts(view))
 
 
 def unnoted(view: View, flags: Flags) -> list[Flag]:
@@ -65,9 +69,21 @@ def unnoted(view: View, flags: Flags) -> list[Flag]:
     return [flag for flag in flags.raised() if not is_noted(view, flag)]
 
 
-def _acts(view: View) -> list[StopRow]:
+def outcomes(view: View, flags: Flags) -> list[Pulled]:
+    """What pulling each flag that is raised has done, the last time that it was pulled."""
+    last = {act.flag: act for act in _acts(view) if isinstance(act, SwitchAnswered)}
+    known = [last[flag.id] for flag in flags.raised() if flag.id in last]
+    return [
+        Pulled(one.asked, list(one.killed), [Left(x.what, x.why) for x in one.left], one.took_ms)
+        for one in known
+    ]
+
+
+def _acts(view: View) -> Iterator[Act]:
     """What the stop log says that is about no run."""
-    return view.stops(after=0, limit=_ALL, run="")
+    for row in view.stops(after=0, limit=_ALL, run=""):
+        with suppress(msgspec.DecodeError):  # of a newer build: nothing may keep a switch from it
+            yield decode_entry(row.payload or b"").act
 
 
 def engaged_by(flag: Flag, held: Sequence[str]) -> SwitchEngaged:
@@ -80,6 +96,17 @@ def engaged_by(flag: Flag, held: Sequence[str]) -> SwitchEngaged:
         engaged_at_ms=flag.at_ms,
         flag=flag.id,
         held=tuple(held[:LISTED_MAX]),
+    )
+
+
+def answered_by(flag: Flag, pulled: Pulled) -> SwitchAnswered:
+    left = pulled.left[:LISTED_MAX]
+    return SwitchAnswered(
+        flag=flag.id,
+        asked=pulled.asked,
+        took_ms=pulled.took_ms,
+        killed=tuple(pulled.killed),
+        left=tuple(Unstopped(what=one.what, why=one.why) for one in left),
     )
 
 

@@ -31,7 +31,7 @@ from pullcord.errors import InvalidId
 from pullcord.journal.checking import check_change, check_ttl
 from pullcord.journal.clock import Clock, SystemClock
 from pullcord.journal.hands import Answer, Hands, ThreadHands, settled
-from pullcord.journal.holding import held_runs, lower, to_hold, unnoted
+from pullcord.journal.holding import held_runs, lower, outcomes, to_hold, unnoted
 from pullcord.journal.hook_places import HookPlaces
 from pullcord.journal.inbox import Inbox, inbox_of
 from pullcord.journal.leases import is_held
@@ -56,6 +56,7 @@ from pullcord.journal.sqlite import SqliteStore
 from pullcord.journal.steady import steady_now
 from pullcord.journal.store import Head, LiveText, Scrubbed, StopRow, Store, Transaction, View
 from pullcord.journal.watch import Changed, Watch
+from pullcord.killswitch.engaging import Pulled
 from pullcord.killswitch.flags import Flags, Scope
 from pullcord.process import is_gone
 
@@ -206,9 +207,15 @@ class Journal:
             await self._hands.write(lambda tx, r=run_id, f=flag: self._ledger.hold(tx, r, f))
         return [run_id for run_id, _ in found]
 
-    async def held(self) -> list[str]:
-        """Return every living run that the kill switch reaches."""
-        return await self._hands.read(lambda view: held_runs(view, self.flags))
+    async def answered(self, scope: Scope, pulled: Pulled) -> None:
+        """Record what pulling the kill switch has done."""
+        await self._hands.write(lambda tx: self._ledger.answered(tx, scope, pulled))
+
+    async def held(self) -> tuple[list[str], list[Pulled]]:
+        """Return every living run that the kill switch reaches, and what pulling it has done."""
+        return await self._hands.read(
+            lambda view: (held_runs(view, self.flags), outcomes(view, self.flags))
+        )
 
     async def release_switch(self, scope: Scope, *, by: str, reason: str, via: str) -> None:
         """Record that the kill switch is released for this, and only then release it.

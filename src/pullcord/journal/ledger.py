@@ -65,6 +65,7 @@ from pullcord.journal.forgetting import (
     still_needed,
 )
 from pullcord.journal.holding import (
+    answered_by,
     check_engaged,
     engaged_by,
     held_runs,
@@ -80,6 +81,7 @@ from pullcord.journal.snapshots import SNAPSHOT_EVERY, fold_to, keep, load
 from pullcord.journal.steady import SteadyClock, last_sign_of_life
 from pullcord.journal.stoplog import Noted, add_stops, lengths
 from pullcord.journal.store import Head, Holder, StoredAck, Transaction, joined
+from pullcord.killswitch.engaging import Pulled
 from pullcord.killswitch.flags import Flag, Flags, Scope
 from pullcord.process import is_gone, new_owner
 
@@ -536,6 +538,12 @@ class Ledger:
         if not is_noted(tx, flag):
             held = held_runs(tx, self._flags)
             self.note(tx, engaged_by(flag, held))
+
+    def answered(self, tx: Transaction, scope: Scope, pulled: Pulled) -> None:
+        """Write into the stop log what pulling the kill switch has done."""
+        for flag in [flag for flag in self._flags.raised() if flag.scope == scope]:
+            self.engaged(tx, flag)
+            self.note(tx, answered_by(flag, pulled))
 
     def hold(self, tx: Transaction, run_id: str, flag: Flag) -> None:
         """Pause a run for the kill switch, also if whoever drove it is gone."""

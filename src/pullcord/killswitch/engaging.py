@@ -30,7 +30,6 @@ class Left(NamedTuple):
 class Pulled(NamedTuple):
     """What became of it, when it was acknowledged: from here on nothing starts."""
 
-    is_new: bool  # False: it was engaged before
     asked: int  # processes that drive runs of this store
     killed: list[int]  # those that did not answer, or could not stop what they were doing
     left: list[Left]
@@ -46,7 +45,7 @@ def pull(flags: Flags, folder: str, scope: Scope, note: Note) -> Pulled:
         OSError: the flag could not be raised: nothing is stopped.
     """
     began = time.monotonic()
-    is_new = flags.raise_it(scope, note)
+    flags.raise_it(scope, note)
     runtimes = present(folder)
     patience = {one.address: ANSWER_S for one in runtimes}
     answers = ask(patience | {one.warden: _WARDEN_S for one in runtimes})
@@ -66,7 +65,7 @@ def pull(flags: Flags, folder: str, scope: Scope, note: Note) -> Pulled:
             tools = answers[one.warden].get("left", ["all"])
             why = "it outlives SIGKILL" if answers[one.warden] else "its warden does not answer"
             left += [Left(f"process tool {call} of process {one.pid}", why) for call in tools]
-    return Pulled(is_new, len(runtimes), killed, left, round((time.monotonic() - began) * 1000))
+    return Pulled(len(runtimes), killed, left, round((time.monotonic() - began) * 1000))
 
 
 def _named(who: Present, what: str, why: str) -> Left:

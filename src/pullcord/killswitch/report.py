@@ -1,33 +1,32 @@
 """How the switch stands, as every surface shows it: a command, a server, the page."""
 
+from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 from pullcord.killswitch.engaging import Pulled
 from pullcord.killswitch.flags import Flag, Flags
 
 Report: TypeAlias = dict[str, Any]
-"""`engaged`: the flags that are raised; `held`: runs in their reach; `not_stopped`: what goes on
-all the same, as far as this is known; `recorded`: whether the journal knows of it."""
+"""`engaged`: the flags that are raised; `held`: runs in their reach; `asked`, `killed`,
+`not_stopped`, `took_ms`: what pulling them did; `why_not_recorded`: empty if the journal knows."""
 
 
-def report(flags: Flags, held: list[str], *, pulled: Pulled | None = None) -> Report:
-    said: Report = {
-        "engaged": [shown(flag) for flag in flags.raised()],
-        "held": held,
-        "recorded": True,
-        "asked": 0,
-        "killed": [],
-        "not_stopped": [],
-        "took_ms": 0,
+def report(
+    flags: Flags, held: Sequence[str], pulled: Sequence[Pulled], *, why_not_recorded: str = ""
+) -> Report:
+    return {
+        "engaged": [_shown(flag) for flag in flags.raised()],
+        "held": list(held),
+        "recorded": not why_not_recorded,
+        "asked": sum(one.asked for one in pulled),
+        "killed": [pid for one in pulled for pid in one.killed],
+        "not_stopped": [{"what": what, "why": why} for one in pulled for what, why in one.left],
+        "took_ms": max((one.took_ms for one in pulled), default=0),
+        "why_not_recorded": why_not_recorded,
     }
-    if pulled:
-        said["asked"], said["killed"] = pulled.asked, pulled.killed
-        said["not_stopped"] = [{"what": one.what, "why": one.why} for one in pulled.left]
-        said["took_ms"] = pulled.took_ms
-    return said
 
 
-def shown(flag: Flag) -> Report:
+def _shown(flag: Flag) -> Report:
     return {
         "scope": flag.scope.kind or "all",
         "name": flag.scope.name,

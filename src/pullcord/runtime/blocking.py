@@ -1,9 +1,9 @@
 """Names code that holds the event loop, by file and line, while it holds it.
 
-A loop carries out one callback at a time. A thread looks a few times a second, only while runs
-are driven, which one it is in: if that stays the same for too long, the code on top of its stack
-holds the loop. Nothing is asked of the loop, so a healthy one notices nothing, and a long queue
-of short callbacks is nobody's fault.
+A thread looks a few times a second, only while runs are driven, whether the loop is still in the
+callback of the last look: if so for too long, the code on top of its stack holds the loop. A
+healthy one has a few callbacks a second more to carry out; a long queue of short ones is nobody's
+fault.
 
 Controls are answered meanwhile, by other threads. What cannot be seen: code in C that holds the
 interpreter's lock, because it holds this thread too; and loops that are not asyncio's own.
@@ -12,22 +12,20 @@ interpreter's lock, because it holds this thread too; and loops that are not asy
 import asyncio
 import logging
 import os
-import sys
 import sysconfig
 import threading
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from hashlib import sha256
-from types import FrameType
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from pullcord.core.events import AttentionRaised
 from pullcord.errors import JournalClosed, PullcordError
 from pullcord.journal.journal import Journal
+from pullcord.runtime.pulse import Place, Pulse
 
 _log: Final = logging.getLogger("pullcord.runtime")
-_CALLBACK: Final = asyncio.Handle._run.__code__  # pyright: ignore[reportPrivateUsage,reportAttributeAccessIssue,reportUnknownMemberType,reportUnknownVariableType]
 _INSTEAD: Final = (
     "Make it async, or a plain `def` called with ctx.tool, which has a process of its own."
 )
@@ -38,17 +36,6 @@ _OTHERS: Final = ("<", _OURS, *(sysconfig.get_path(name) + os.sep for name in _L
 
 Whose: TypeAlias = "Callable[[asyncio.Task[Any]], tuple[str, str] | None]"
 """The run that a task works for, and the step of it; None: none that is driven here."""
-
-
-class Place(NamedTuple):
-    """Where code is."""
-
-    path: str
-    line: int
-    function: str
-
-    def __str__(self) -> str:
-        return f"{self.path}:{self.line} in {self.function}"
 
 
 class Watchman:
@@ -66,7 +53,8 @@ class Watchman:
         """A run is driven in this loop, while inside."""
         loop = asyncio.get_running_loop()
         if self._after_s and self._thread is None and isinstance(loop, asyncio.BaseEventLoop):
-            look = Look(threading.get_ident(), self._after_s, lambda: self._doing(loop), self._says)
+            pulse = Pulse(loop, threading.get_ident())
+            look = Look(pulse, self._after_s, lambda: self._doing(loop), self._says)
             self._thread = threading.Thread(
                 target=self._watch, args=(look,), name="pullcord-watchman", daemon=True
             )
@@ -113,14 +101,14 @@ class Watchman:
 
 
 class Look:
-    """What is seen of a loop, by looking at its thread every `every_s`.
+    """What is seen of a loop, by feeling its pulse every `every_s`.
 
     `doing` tells the run and the step that the loop is busy with; `says` is told what is named.
     """
 
     def __init__(
         self,
-        thread: int,
+        pulse: Pulse,
         after_s: float,
         doing: Callable[[], tuple[str, str]],
         says: Callable[[str, Place, str], None],
@@ -128,35 +116,35 @@ class Look:
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         self.every_s = after_s / _LOOKS
-        self._thread, self._after_s, self._doing, self._says = thread, after_s, doing, says
+        self._pulse, self._after_s, self._doing, self._says = pulse, after_s, doing, says
         self._now = now
         self._looked_s = now()
-        self._callback: FrameType | None = None
+        self._next: object = None  # what the loop would come to after what it is in
         self._held_s = 0.0
         self._named: tuple[str, Place] | None = None
         self._longest_s: dict[tuple[str, str, str], float] = {}  # by run and place
 
     def once(self) -> None:
-        """See which callback the loop is in, and how long it has been."""
+        """See whether the loop is in the same callback as before, and for how long."""
         passed_s = self._now() - self._looked_s
         self._looked_s += passed_s
-        top = sys._current_frames().get(self._thread)  # pyright: ignore[reportPrivateUsage]
-        callback = _callback_of(top)
-        if callback is not self._callback:
+        coming = self._pulse.next()
+        if coming is not self._next:
             self._is_over()
-            self._callback = callback
-        elif callback is not None and top is not None:
+            self._next = coming
+        elif coming is not None:
             # A process that was stopped, or a machine that slept, is nobody's fault: time in which
             # this thread was not awake either counts as one look.
             is_late = passed_s >= _LOOKS * self.every_s
             self._held_s += self.every_s if is_late else passed_s
-            if self._held_s >= self._after_s and self._named is None:
-                self._name(_place_of(top, callback))
+            is_too_long = self._held_s >= self._after_s and self._named is None
+            if is_too_long and (place := _blamed(self._pulse.inside())):
+                self._name(place)
 
     def forget(self) -> None:
         """Nothing is driven any more."""
         self._is_over()
-        self._callback = None
+        self._next = None
         self._longest_s.clear()
 
     def _name(self, place: Place) -> None:
@@ -181,24 +169,7 @@ class Look:
         self._named, self._held_s = None, 0.0
 
 
-def _callback_of(frame: FrameType | None) -> FrameType | None:
-    """The callback that a loop is in, by what is on its thread's stack. None: it waits for one."""
-    while frame is not None and frame.f_code is not _CALLBACK:
-        frame = frame.f_back
-    return frame
-
-
-def _place_of(top: FrameType, callback: FrameType) -> Place:
-    """Where the code is that holds the loop: the innermost that is neither ours nor a library's."""
-    frame: FrameType | None = top
-    while frame is not None and frame is not callback:
-        path = frame.f_code.co_filename
-        if not path.startswith(_OTHERS):
-            return _place(frame)
-        frame = frame.f_back
-    return _place(top)
-
-
-def _place(frame: FrameType) -> Place:
-    code = frame.f_code
-    return Place(code.co_filename, frame.f_lineno or code.co_firstlineno, code.co_qualname)
+def _blamed(inside: list[Place]) -> Place | None:
+    """Whose code holds the loop: the innermost that is neither ours nor a library's, if any is."""
+    theirs = (place for place in inside if not place.path.startswith(_OTHERS))
+    return next(theirs, inside[0] if inside else None)

@@ -2,17 +2,19 @@
 
 import asyncio
 
+import msgspec
 from starlette.requests import Request
 
 from pullcord.core.values import check_text
 from pullcord.errors import InvalidInput, KillSwitchFailed, StorageFailed
 from pullcord.killswitch.engaging import Pulled, pull
 from pullcord.killswitch.flags import KINDS, Scope, new_note
+from pullcord.killswitch.report import report
 from pullcord.server.controls import signed
 from pullcord.server.desk import Desk
 from pullcord.server.problems import Refused
 from pullcord.server.wall import grant_of
-from pullcord.server.wire import SwitchedOff, SwitchSaid, SwitchShown, Unstopped
+from pullcord.server.wire import SwitchSaid, SwitchShown
 
 
 async def status(desk: Desk, request: Request, _: None) -> SwitchShown:
@@ -31,7 +33,7 @@ async def engage(desk: Desk, request: Request, said: SwitchSaid) -> SwitchShown:
     except OSError as error:
         path, now = journal.flags.path(scope), "NOTHING IS STOPPED."
         raise KillSwitchFailed("engaged", path=path, why=error.strerror, now=now) from None
-    return await _shown(desk, pulled)
+    return await _shown(desk, scope, pulled)
 
 
 async def release(desk: Desk, request: Request, said: SwitchSaid) -> SwitchShown:
@@ -54,31 +56,19 @@ def _scope(said: SwitchSaid) -> Scope:
     return next((Scope(kind, name) for kind, name in named if name), Scope())
 
 
-async def _shown(desk: Desk, pulled: Pulled | None = None) -> SwitchShown:
-    journal = desk.runs.journal
-    recorded = True
+async def _shown(
+    desk: Desk, scope: Scope | None = None, pulled: Pulled | None = None
+) -> SwitchShown:
+    journal, why_not = desk.runs.journal, ""
+    done = [pulled] if pulled else list[Pulled]()
     try:
-        if pulled:
+        if scope is not None and pulled:
             await journal.hold()
-        held = await journal.held()
-    except StorageFailed:  # it holds all the same; whoever opens the store next records it
-        held, recorded = [], False
-    raised = await asyncio.to_thread(journal.flags.raised)
-    return SwitchShown(
-        engaged=[
-            SwitchedOff(
-                scope=one.scope.kind or "all",
-                name=one.scope.name,
-                by=one.by,
-                reason=one.reason,
-                at_ms=one.at_ms,
-            )
-            for one in raised
-        ],
-        held=held,
-        recorded=recorded,
-        asked=pulled.asked if pulled else 0,
-        took_ms=pulled.took_ms if pulled else 0,
-        killed=pulled.killed if pulled else [],
-        not_stopped=[Unstopped(what=w, why=why) for w, why in pulled.left] if pulled else [],
+            await journal.answered(scope, pulled)
+        held, known = await journal.held()
+    except StorageFailed as error:  # it holds all the same; whoever opens the store next records it
+        held, known, why_not = list[str](), list[Pulled](), str(error)
+    said = await asyncio.to_thread(
+        report, journal.flags, held, done or known, why_not_recorded=why_not
     )
+    return msgspec.convert(said, SwitchShown)

@@ -113,7 +113,8 @@ class Unstopped(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SwitchShown(msgspec.Struct, frozen=True, kw_only=True):
-    """How the kill switch stands. `asked`, `killed` and `not_stopped`: what pulling it did."""
+    """How the kill switch stands. `asked`, `killed` and `not_stopped`: what pulling it did, the
+    last time that somebody did."""
 
     engaged: list[SwitchedOff]
     held: list[str]  # the runs in its reach
@@ -122,6 +123,7 @@ class SwitchShown(msgspec.Struct, frozen=True, kw_only=True):
     took_ms: int = 0
     killed: list[int] = []
     not_stopped: list[Unstopped] = []
+    why_not_recorded: str = ""
 
 
 class StartSaid(_Sent, frozen=True, kw_only=True):

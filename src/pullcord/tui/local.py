@@ -13,10 +13,12 @@ from pullcord.core.events import CancelRequested, Record, TextEnded
 from pullcord.core.panel import Panel, panel
 from pullcord.core.receipts import Receipt, receipt
 from pullcord.core.states import NEEDS_OWNER, RunState
+from pullcord.core.stops import StopShown
 from pullcord.core.withhold import as_viewed
 from pullcord.errors import JournalClosed
 from pullcord.journal.clock import Clock
 from pullcord.journal.journal import Journal
+from pullcord.journal.reader import Reader
 from pullcord.journal.reading import Item, Seen
 from pullcord.journal.store import LiveText
 from pullcord.journal.watch import Changed
@@ -29,9 +31,10 @@ _TELL_S: Final = 0.1  # what changes faster is told together
 class Local:
     """A `Source` that reads a journal, and has its controls decided there."""
 
-    def __init__(self, journal: Journal, clock: Clock, *, name: str) -> None:
+    def __init__(self, journal: Journal, clock: Clock, *, me: str, name: str) -> None:
         self._journal = journal
         self._clock = clock
+        self._me = me
         self._name = name
 
     @property
@@ -86,11 +89,19 @@ class Local:
     async def follow(self, run_id: str) -> AsyncGenerator[Sequence[Item]]:
         run = await self._journal.load(run_id)
         hide = run.cancel is not None and run.cancel.quarantine
+        noted = list[StopShown]()
+        reader = Reader(self._me, "top", since=run.seq, noted=noted.append)
         with suppress(JournalClosed):
             async with aclosing(self._journal.batches(run_id, limit=_BATCH)) as batches:
                 async for items in batches:
                     hide = hide or any(_quarantines(what) for _, what in items)
-                    yield _viewed(items, hide=hide)
+                    shown = _viewed(items, hide=hide)
+                    for _, what in shown:
+                        reader.comes(what)
+                        reader.has(what)
+                    yield shown
+                    while noted:  # when it is on the screen: evidence may wait, a person not
+                        await self._journal.note(noted.pop(0), run_id)
 
     async def waiting(self, run_id: str) -> Waiting:
         inbox = await self._journal.waiting_for_people(run_id)
