@@ -1,7 +1,6 @@
 """Settings every test shares: campaigns are seeded samples unless PULLCORD_CAMPAIGN=full."""
 
 import os
-from datetime import UTC, datetime
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -23,18 +22,19 @@ settings.register_profile(
 )
 settings.load_profile("full" if FULL else "sample")
 
-QUICK = ("architecture", "core", "contracts", "corpus")
-"""Where a case is a function call. Elsewhere it has processes, sockets or a browser of its own: of
-each long list of like cases a fifth is run, another one each day; `make soak` runs all of them."""
+WHOLE = ("architecture", "core", "contracts", "corpus", "docs")
+"""Where a case is a function call, or unlike all others. Elsewhere it has processes, sockets or a
+browser of its own: of each long list of like cases every fifth is run, always the same, so that
+the same tree has the same result tomorrow; `make soak` runs all of them."""
 LONG = 4
-PART = 5
-TODAY = int(os.environ.get("PULLCORD_DAY") or datetime.now(UTC).toordinal()) % PART
+PARTS = 5
+PART = int(os.environ.get("PULLCORD_PART", "0")) % PARTS
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     lists: dict[str, list[pytest.Item]] = {}
     for item in sorted(items, key=lambda item: item.nodeid):
-        if item.path.parent.name not in QUICK and "[" in item.name:
+        if item.path.parent.name not in WHOLE and "[" in item.name:
             lists.setdefault(item.nodeid.partition("[")[0], []).append(item)
     long = [cases for cases in lists.values() if len(cases) >= LONG]
     for item in (item for cases in long for item in cases):
@@ -42,7 +42,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if FULL or len(items) < 2000:  # somebody runs a part of it
         return
     left_out = [
-        item for cases in long for n, item in enumerate(cases) if n % PART != TODAY % len(cases)
+        item for cases in long for n, item in enumerate(cases) if n % PARTS != PART % len(cases)
     ]
     gone = {item.nodeid for item in left_out}
     config.hook.pytest_deselected(items=left_out)

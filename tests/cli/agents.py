@@ -3,7 +3,9 @@
 import asyncio
 import os
 import sys
+import time
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from pathlib import Path
 
 from pullcord import Context
@@ -40,6 +42,23 @@ async def asks_first(ctx: Context) -> list[str]:
 
 async def hangs(ctx: Context) -> str:
     return await ctx.step("charge", stuck, "charged")
+
+
+async def deaf() -> None:
+    for _ in range(360_000):
+        with suppress(asyncio.CancelledError):
+            await asyncio.sleep(0.01)
+
+
+async def stays_on(ctx: Context) -> None:
+    await ctx.step("deaf", deaf)
+
+
+async def waits_in_a_thread(ctx: Context) -> None:
+    async def wait() -> None:
+        await asyncio.to_thread(time.sleep, 3600)
+
+    await ctx.step("wait", wait)
 
 
 async def talks(ctx: Context) -> str:

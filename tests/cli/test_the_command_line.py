@@ -259,3 +259,14 @@ def test_the_tour_tells_its_story(pullcord: Terminal) -> None:
         "The journal",
     ):
         assert words in told
+
+
+@pytest.mark.parametrize("name", ["stays_on", "waits_in_a_thread"])
+def test_what_ignores_being_cancelled_ends_with_the_command(pullcord: Terminal, name: str) -> None:
+    with pullcord.running("run", agent(name), "--run-id", "r1") as process:
+        pullcord.until(lambda run: bool(run.open_steps()))
+        pullcord("cancel", "r1")
+        pullcord("cancel", "r1", "--now")
+        out, err = process.communicate(timeout=30)  # its own code would go on for an hour
+    assert process.returncode == 3
+    assert "Cancelled" in out + err

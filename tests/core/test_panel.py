@@ -125,6 +125,12 @@ def test_a_rewritten_item_is_a_diff_and_resume_says_that_it_is_new() -> None:
     assert (on.by, on.reason) == ("ana", "check")
 
 
+def test_resume_says_that_the_kill_switch_holds_it() -> None:
+    run = running(PauseRequested(by="ana", source="kill_switch", now=True), Paused())
+    says = "goes on where it stopped, if the kill switch is released"
+    assert button(shown(run), "resume").says == says
+
+
 def test_cancel_names_what_it_undoes_and_what_it_cannot() -> None:
     run = running(
         StepStarted(step="s1", name="draft", undoable=True),

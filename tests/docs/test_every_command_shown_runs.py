@@ -142,7 +142,7 @@ def test_it_runs(serving: Serving, line: str) -> None:
         return starts(serving, said[1:])
     if verb == "kill-switch":
         return switches(serving, said[1:])
-    if len(said) == 2 and (verb in AGENT or verb in ("run", "top")):
+    if len(said) == 2 and (verb in AGENT or verb in ("run", "top", "forget")):
         said.append("--help")  # its name alone was mentioned
     asked = [*prepared(serving, said)[1:], *AS_WELL.get(verb, [])]
     serving.here.env["PULLCORD_TOKEN"] = serving.env["PULLCORD_TOKEN"]

@@ -5,6 +5,7 @@ import random
 import signal
 import sys
 from collections.abc import Awaitable, Callable
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -75,14 +76,19 @@ async def test_ten_children_share_one_cap(then: Any) -> None:
 
 async def test_ten_language_models_at_once_reserve_before_they_spend(tmp_path: Path) -> None:
     """What is set aside for calls under way is not given out twice: nobody begins on credit."""
-    helper_model = ScriptedModel(lambda _: [Say("word " * 40), Delay(0.1), Call("note", {})])
+    numbers = count()  # so that nobody is held for doing the same again and again
+
+    def answer(_: object) -> list[Any]:
+        return [Say("word " * 40), Delay(0.1), Call("note", {"n": next(numbers)})]
+
+    helper_model = ScriptedModel(answer)
     helper: PydanticAgent[None, str] = PydanticAgent(
         helper_model, name="helper", model_settings={"max_tokens": 100}
     )
 
     @helper.tool_plain
-    async def note() -> str:  # pyright: ignore[reportUnusedFunction]
-        return "noted"
+    async def note(n: int) -> str:  # pyright: ignore[reportUnusedFunction]
+        return f"noted {n}"
 
     calls: list[Any] = [Call("helper", {"prompt": f"part {n}"}, id=f"c{n}") for n in range(10)]
     agent: PydanticAgent[None, str] = PydanticAgent(

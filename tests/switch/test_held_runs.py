@@ -1,6 +1,7 @@
 """What the kill switch means for a run: held where it is, refused to go on, and nothing lost."""
 
 import asyncio
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -12,6 +13,7 @@ from pullcord.core.events import PauseRequested, StepInDoubt, StepInterrupted, U
 from pullcord.errors import InvalidInput, KillSwitchEngaged
 from pullcord.killswitch.engaging import Pulled, pull
 from pullcord.killswitch.flags import Scope, new_note
+from pullcord.killswitch.presence import present
 from tests.agents.line import line
 from tests.agents.provider.reply import say
 from tests.runs.stage import World, happened, names, shown, stage
@@ -119,6 +121,60 @@ async def test_an_agent_that_asks_for_more_meanwhile_waits_at_the_door(tmp_path:
         await release(runtime)
         await run.resume(by="ana")
         assert await run.result() == ["step", "child"]
+
+
+class Deaf:
+    """Code that ignores being cancelled, until the test is over."""
+
+    def __init__(self) -> None:
+        self.begun, self.may_end = asyncio.Event(), asyncio.Event()
+        asyncio.get_running_loop().call_later(30, self.may_end.set)  # also if the test has failed
+
+    async def goes_on(self) -> None:
+        self.begun.set()
+        while not self.may_end.is_set():
+            with suppress(asyncio.CancelledError):
+                await self.may_end.wait()
+
+
+async def test_an_agent_that_ignores_being_cancelled_is_named(tmp_path: Path) -> None:
+    deaf = Deaf()
+
+    async def agent(_ctx: Context) -> None:
+        await deaf.goes_on()
+
+    async with stage(tmp_path / "runs.db", agent=agent) as runtime:
+        await runtime.start("agent", run_id="r1")
+        await deaf.begun.wait()
+        pulled = await engage(runtime)
+        [left] = pulled.left
+        assert left.what.startswith("the agent of run r1 in process ")
+        assert "being cancelled" in left.why
+        deaf.may_end.set()
+        await (await runtime.get("r1")).reached(S.PAUSED)
+        assert (await engage(runtime)).left == []
+
+
+async def test_what_outlives_its_runtime_is_still_found_and_named(tmp_path: Path) -> None:
+    deaf = Deaf()
+
+    async def agent(ctx: Context) -> None:
+        await ctx.step("deaf", deaf.goes_on)
+
+    async with stage(tmp_path / "runs.db", agent=agent) as runtime:
+        run = await runtime.start("agent", run_id="r1")
+        await deaf.begun.wait()
+        await run.cancel(by="ana")
+        await run.cancel(by="ana", now=True)
+        await run.reached(S.CANCELLED)
+    pulled = await engage(runtime)
+    [left] = pulled.left
+    assert left.what.startswith("step 'deaf' of run r1 in process ")
+    deaf.may_end.set()
+    async with asyncio.timeout(20):
+        while present(runtime.journal.side):  # noqa: ASYNC110 (a thread tells nobody)
+            await asyncio.sleep(0.01)
+    assert (await engage(runtime)).asked == 0
 
 
 async def test_an_undo_stops_too_and_goes_on_after_the_release(tmp_path: Path) -> None:

@@ -76,13 +76,17 @@ async def test_a_key_that_is_held_down_approves_nothing_before_it_could_be_read(
 ) -> None:
     """Nor does a press that was meant for something else, in the second after a card came up."""
     async with house(tmp_path, mail=staff.mail) as here, person(browser, here.base) as ana:
-        run = await here.start("mail")
-        await ana.looks_at(here, run)
-        await shows(ana.page, "Waiting")
         approve = card(ana.page).get_by_role("button", name="Approve")
-        await approve.scroll_into_view_if_needed()
-        await approve.focus()
-        await _hold_enter(ana)
+        run = await here.start("mail")
+        for _ in range(10):  # on a slow machine the second may be over: then once more
+            await ana.looks_at(here, run)
+            await shows(ana.page, "Waiting")
+            await approve.focus()
+            await _hold_enter(ana)
+            if "Read it first" in await approve.inner_text():
+                break
+            staff.did.clear()
+            run = await here.start("mail")
         assert (await run.look()).state is S.WAITING
         await expect(approve).to_contain_text("exactly as above")
         await _hold_enter(ana, repeats_only=True)

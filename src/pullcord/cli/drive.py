@@ -8,6 +8,7 @@ from contextlib import aclosing, suppress
 from pathlib import Path
 from typing import Any
 
+from pullcord.cli.agents_loop import in_a_loop
 from pullcord.cli.control import print_ack, to_json, value_of
 from pullcord.cli.ending import tell_end
 from pullcord.cli.given import text_of
@@ -26,7 +27,6 @@ from pullcord.core.events import (
 )
 from pullcord.core.keys import Keymap
 from pullcord.core.limits import caps_as_condition, parsed
-from pullcord.core.receipts import Receipt
 from pullcord.core.states import TERMINAL, RunState
 from pullcord.core.stops import StopShown
 from pullcord.core.values import check_id
@@ -159,13 +159,13 @@ def _undo(asked: Any) -> int:
         return 0
     agents, _ = load_agents(born.target, born.cwd)
 
-    async def undo() -> Receipt:
+    async def undo() -> int:
         async with _opened(asked, agents, asked.run) as runtime:
-            return await (await runtime.get(asked.run)).receipt()
+            made = await (await runtime.get(asked.run)).receipt()
+        print(to_json(made).rstrip() if asked.json else "\n".join(receipt_lines(made)))
+        return FAILED if made.could_not_undo else 0
 
-    made = asyncio.run(undo())
-    print(to_json(made).rstrip() if asked.json else "\n".join(receipt_lines(made)))
-    return FAILED if made.could_not_undo else 0
+    return in_a_loop(undo()).leave()
 
 
 def _next(asked: Any, born: Created, make: Any) -> int:
@@ -216,10 +216,11 @@ def _driven(
 ) -> int:
     """Drive it here; with a bar, if somebody sits in front of it."""
     if not wanted(asked):
-        return asyncio.run(_drive(asked, agents, run_id, start, after=after))
+        return in_a_loop(_drive(asked, agents, run_id, start, after=after)).leave()
     bound = Keymap(asked.keys)
     with Live(store_path(asked.store), me=whoami(asked.by), bound=bound) as live:
-        return asyncio.run(_drive_live(asked, agents, run_id, start, after, live))
+        done = in_a_loop(_drive_live(asked, agents, run_id, start, after, live))
+    return done.leave()
 
 
 async def _drive_live(

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from pullcord.cli.age import seconds
+from pullcord.cli.agents_loop import Done, in_a_loop
 from pullcord.cli.as_json import to_json
 from pullcord.cli.loading import load_file
 from pullcord.cli.parser import store_path
@@ -38,24 +39,25 @@ def carry_out(asked: Any) -> int:
     logging.basicConfig(format="%(levelname)s %(name)s: %(message)s", level=logging.WARNING)
     if asked.verb == "demo":
         with tempfile.TemporaryDirectory(prefix="pullcord-demo-") as folder:
-            return _demo(asked, os.path.join(folder, "demo.db"))
+            done = _demo(asked, os.path.join(folder, "demo.db"))
+        return done.leave()
     agents: dict[str, Agent] = {}
     targets: dict[str, str] = {}
     for file in asked.files:
         for name, agent in load_file(file).items():
             agents[name] = agent
             targets[name] = f"{Path(file).resolve()}:{name}"
-    return asyncio.run(_serve(asked, store_path(asked.store), agents, targets))
+    return in_a_loop(_serve(asked, store_path(asked.store), agents, targets)).leave()
 
 
-def _demo(asked: Any, path: str) -> int:
+def _demo(asked: Any, path: str) -> Done:
     asked.host, asked.allow_host, asked.allow_origin = "127.0.0.1", [], []
     os.environ["PULLCORD_DEMO_FILES"] = os.path.join(os.path.dirname(path), "files")
     demo: Any = import_module("pullcord.demo.agents")
     agents = demo.agents(model=asked.model or None, pace=asked.pace)
     if said := demo.missing():
         print(said, file=sys.stderr)
-    return asyncio.run(_serve(asked, path, agents, {}))
+    return in_a_loop(_serve(asked, path, agents, {}))
 
 
 async def _serve(

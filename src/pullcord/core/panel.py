@@ -344,6 +344,8 @@ def _pause_or_resume(run: Run, raisable: tuple[Raisable, ...]) -> Button:
         changed = _next(run)
         is_new = any(_told(run)) or (changed and changed.before != changed.after)
         says = "goes on with the new instruction" if is_new else "goes on where it stopped"
+        if run.pause and run.pause.source == "kill_switch":
+            says += ", if the kill switch is released"
         return Button(verb="resume", label="Resume", says=says, off=off, strong=not raisable)
     if run.state is _S.PAUSING:
         is_hurried = run.pause is not None and run.pause.hurried_seq > 0

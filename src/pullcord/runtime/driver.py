@@ -81,7 +81,11 @@ class Driver(Doors):
 
     def _new_entry(self, run_id: str) -> Entry:
         grace_s = self.site.habits.stop_grace_s
-        return Entry(run_id, self.gate, self.site.alarms, grace_s, self.news, self.guards)
+
+        def let_go(goes_on: Callable[[], bool]) -> None:
+            self.site.let_go_of(self.run, "the agent", goes_on)
+
+        return Entry(run_id, self.gate, self.site.alarms, grace_s, self.news, self.guards, let_go)
 
     @property
     def lets_steps_finish(self) -> bool:
@@ -451,6 +455,11 @@ class Driver(Doors):
         ]
         if not left and self.gate.is_open:
             left = [(of, "its event loop is held")]
+        is_outside = not (self._flights or self._is_at_a_door)  # it does what nobody knows of
+        if not left and self._entry.is_in_memory and is_outside:
+            left = [
+                (f"the agent of {of}", "its own code ignores being cancelled, or cannot be yet")
+            ]
         return left
 
     # --- bringing things to rest ---
@@ -458,7 +467,8 @@ class Driver(Doors):
     def _land(self, flight: Flight) -> None:
         self._flights.discard(flight)
         if flight.rung == "abandoned":
-            self.site.let_go_of(self.run, flight)
+            step = f"step {flight.name!r}"
+            self.site.let_go_of(self.run, step, lambda: flight.is_working)
         is_stopping = self.run.state in (_S.PAUSING, _S.CANCELLING)
         if is_stopping and (flight.rung == "abandoned" or not self._rung):
             self._rung = flight.rung
@@ -478,10 +488,14 @@ class Driver(Doors):
 
     def _unwound(self) -> bool:
         """Whether the agent is out of memory and no door of it is doing anything."""
-        is_told = bool(self.gate.turned_away or self.gate.holding or self._waiting or self._busy)
+        is_told = self._is_at_a_door
         self.gate.close()
         self._wake_waiters()
         return self._entry.is_unwound(is_told=is_told) and not self._busy
+
+    @property
+    def _is_at_a_door(self) -> bool:
+        return bool(self.gate.turned_away or self.gate.holding or self._waiting or self._busy)
 
     def _highest(self) -> Rung:
         if "abandoned" in (self._rung, self._entry.rung):

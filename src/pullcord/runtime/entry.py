@@ -28,6 +28,7 @@ class Entry:
         grace_s: float,
         news: Callable[[], None],
         guards: Guards,
+        let_go: Callable[[Callable[[], bool]], None],
     ) -> None:
         self._run_id, self._gate, self._grace_s, self._news = run_id, gate, grace_s, news
         self._task: asyncio.Task[Any] | None = None
@@ -37,6 +38,7 @@ class Entry:
         self.is_done = False  # it returned or raised by itself
         self.rung: Rung = ""
         self._guards = guards
+        self._let_go = let_go  # told when it may be going on without anybody, and how to see it
         self._end: Completed | Failed | None = None
         self.hit: Hit | None = None  # what a guard has found in how it ended
 
@@ -48,6 +50,10 @@ class Entry:
 
     def is_by(self, task: "asyncio.Task[Any]") -> bool:
         return task is self._task
+
+    @property
+    def is_in_memory(self) -> bool:
+        return self._task is not None and not self._task.done()
 
     def end(self) -> Completed | Failed:
         """What its end means for the run, if it ended by itself."""
@@ -112,6 +118,7 @@ class Entry:
         self._ladder.off()
         if self._task and not self._task.done():
             self._task.cancel()
+            self._let_go(lambda: self.is_in_memory)
 
     def _ended(self, task: "asyncio.Task[Any]") -> None:
         if not task.cancelled():
@@ -129,4 +136,5 @@ class Entry:
             else:
                 self.rung = "abandoned"
                 _log.warning("The agent of %s ignores being cancelled; left behind.", self._run_id)
+                self._let_go(lambda: self.is_in_memory)
         self._news()

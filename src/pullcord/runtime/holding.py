@@ -3,14 +3,14 @@
 import asyncio
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Final
+from typing import Final, TypeAlias
 
 from pullcord.core.run import Run
 from pullcord.killswitch.flags import Flag
 from pullcord.runtime.driver import Driver
-from pullcord.runtime.flight import Flight
 
 _NAMED_MAX: Final = 50
+GoesOn: TypeAlias = Callable[[], bool]
 
 
 class Holding:
@@ -24,7 +24,7 @@ class Holding:
     ) -> None:
         self._drivers, self._covers, self._news = drivers, covers, news
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._let_go: list[tuple[str, str, str, Flight]] = []  # run, agent, thread, step
+        self._let_go: list[tuple[Run, str, GoesOn]] = []
 
     def open(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -41,15 +41,20 @@ class Holding:
     def going_on(self) -> list[tuple[str, str]]:
         left = [one for driver in self._held() for one in driver.going_on()]
         why = "nobody can stop a thread, nor what ignores being cancelled"
-        for run, agent, thread, flight in tuple(self._let_go):
-            if flight.is_working and self._covers(agent, thread):
-                left.append((f"step {flight.name!r} of run {run}", why))
+        for run, what, goes_on in tuple(self._let_go):
+            if goes_on() and self._covers(run.agent, run.thread):
+                left.append((f"{what} of run {run.id}", why))
         return left[:_NAMED_MAX]
 
-    def let_go_of(self, run: Run, flight: Flight) -> None:
+    @property
+    def is_anything_left(self) -> bool:
+        """Whether something goes on that was let go of."""
+        return any(goes_on() for _, _, goes_on in tuple(self._let_go))
+
+    def let_go_of(self, run: Run, what: str, goes_on: GoesOn) -> None:
         """It may be going on when its run is over and gone."""
-        self._let_go = [one for one in self._let_go if one[3].is_working]
-        self._let_go.append((run.id, run.agent, run.thread, flight))
+        self._let_go = [one for one in self._let_go if one[2]()]
+        self._let_go.append((run, what, goes_on))
 
     def _held(self) -> list[Driver]:
         return [driver for driver in tuple(self._drivers.values()) if driver.is_switched_off]

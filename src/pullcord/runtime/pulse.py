@@ -13,9 +13,10 @@ import asyncio
 import faulthandler
 import os
 import re
+from collections import deque
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 _CALLBACK: Final = asyncio.Handle._run.__code__  # pyright: ignore[reportPrivateUsage,reportAttributeAccessIssue,reportUnknownMemberType,reportUnknownVariableType]
 _THREAD: Final = re.compile(r"(?:Current thread|Thread) 0x([0-9a-f]+)")
@@ -49,11 +50,11 @@ class Pulse:
             self._has_answered = False
             with suppress(RuntimeError):  # it is closed
                 self._loop.call_soon_threadsafe(self._answer)
-        waiting: Any = self._loop._ready  # pyright: ignore[reportPrivateUsage,reportAttributeAccessIssue,reportUnknownMemberType,reportUnknownVariableType]
-        try:
-            return waiting[0]
-        except IndexError:
-            return None
+        waiting: deque[object] = vars(self._loop)["_ready"]
+        first: object = None
+        with suppress(IndexError):
+            first = waiting[0]
+        return first
 
     def _answer(self) -> None:
         self._has_answered = True

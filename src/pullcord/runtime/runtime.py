@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final, Literal, TypeAlias, Unpack, get_args
 
@@ -42,7 +42,6 @@ from pullcord.runtime.context import entering
 from pullcord.runtime.control import ControlThread
 from pullcord.runtime.couriers import Couriers
 from pullcord.runtime.driver import Driver
-from pullcord.runtime.flight import Flight
 from pullcord.runtime.forgetting import Forgetting, Which, forget, wanted_of
 from pullcord.runtime.forking import Fork, born_of
 from pullcord.runtime.handle import RunHandle
@@ -318,9 +317,9 @@ class Runtime:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    def let_go_of(self, run: Run, flight: Flight) -> None:
-        """A step ignores every way of stopping it. The kill switch has to know."""
-        self._holding.let_go_of(run, flight)
+    def let_go_of(self, run: Run, what: str, goes_on: Callable[[], bool]) -> None:
+        """Something ignores every way of stopping it. The kill switch has to know."""
+        self._holding.let_go_of(run, what, goes_on)
 
     def set_timer(self, due_ms: int) -> None:
         if not self._timer.is_set or due_ms < self._timer_due_ms:

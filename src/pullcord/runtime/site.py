@@ -1,7 +1,7 @@
 """Where a run is driven: what a driver needs of the runtime around it, and how patient that is."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -11,7 +11,6 @@ from pullcord.journal.clock import Clock
 from pullcord.journal.journal import Journal
 from pullcord.runtime.alarms import Alarms
 from pullcord.runtime.control import ControlThread
-from pullcord.runtime.flight import Flight
 from pullcord.runtime.observing import Observer
 from pullcord.runtime.processes import Processes
 from pullcord.runtime.switch import Switch
@@ -59,4 +58,4 @@ class Site(Protocol):
     def agents(self) -> Mapping[str, object]: ...
     def set_timer(self, due_ms: int) -> None: ...
     def waits_for(self, task: "asyncio.Task[Any]", /) -> None: ...
-    def let_go_of(self, run: Run, flight: Flight, /) -> None: ...
+    def let_go_of(self, run: Run, what: str, goes_on: Callable[[], bool], /) -> None: ...

@@ -21,6 +21,7 @@ from pullcord.killswitch.presence import Present, announce, leave
 _log: Final = logging.getLogger("pullcord.runtime")
 _LOOK_S: Final = 0.1  # how often it looks for the flag while something is driven
 _GRACE_S: Final = 0.9  # how long what is under way may take to stop before it is named
+_LINGER_S: Final = 1.0  # how often it looks whether what outlives the runtime has ended
 _HANDOVER_S: Final = 0.02  # for a call that was let through to have begun
 
 
@@ -37,6 +38,11 @@ class Held(Protocol):
 
     def going_on(self) -> list[tuple[str, str]]:
         """What goes on although it is held, and why."""
+        ...
+
+    @property
+    def is_anything_left(self) -> bool:
+        """Whether something goes on that could not be stopped, and may outlive the runtime."""
         ...
 
 
@@ -100,15 +106,12 @@ class Switch:
             _log.warning("%s could not be announced (%s): %s", self._who.file, error, why)
 
     def close(self) -> None:
-        if self._thread is None:
-            return
-        leave(self._folder, self._who)
+        """Be found no longer; but as long as something goes on that could not be stopped, the
+        thread stays and answers for it."""
         self._is_closed = True
         self.look()
-        self._thread.join()
-        self._asked.close()
-        os.close(self._wake)
-        self._wake = -1
+        if self._thread and not self._held.is_anything_left:
+            self._thread.join()
 
     # --- in its own thread ---
 
@@ -117,7 +120,7 @@ class Switch:
         poll.register(self._wake, select.POLLIN)
         if self._asked.fileno() >= 0:
             poll.register(self._asked.fileno(), select.POLLIN)
-        while not self._is_closed:
+        while not self._is_closed or self._held.is_anything_left:
             poll.poll(self._patience_ms())
             with suppress(OSError):
                 os.eventfd_read(self._wake)
@@ -128,10 +131,16 @@ class Switch:
                     self._asked.answer(self._held.going_on())
             except Exception:  # whoever pulls it must be answered next time
                 _log.exception("The kill switch was looked at in vain; it is looked at again.")
+        leave(self._folder, self._who)
+        self._asked.close()
+        wake, self._wake = self._wake, -1
+        os.close(wake)
 
     def _patience_ms(self) -> float | None:
         if self._asked.is_asked:
             return 10
+        if self._is_closed:
+            return _LINGER_S * 1000
         return _LOOK_S * 1000 if self._driven or self._raised else None
 
     def _see(self) -> None:
