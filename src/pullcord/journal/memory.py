@@ -188,9 +188,9 @@ class _Tables:
     def rows(self, run_id: str, *, after_seq: int, limit: int) -> list[Row]:
         return self._rows.get(run_id, [])[after_seq : after_seq + limit]
 
-    def hash_of(self, run_id: str, seq: int) -> bytes | None:
-        found = self.rows(run_id, after_seq=seq - 1, limit=1)
-        return found[0].hash if found else None
+    def hashes_of(self, records: Sequence[tuple[str, int]]) -> list[bytes | None]:
+        found = [self.rows(run_id, after_seq=seq - 1, limit=1) for run_id, seq in records]
+        return [rows[0].hash if rows else None for rows in found]
 
     def weight(self, run_id: str) -> int:
         return sum(len(row.payload or b"") for row in self._rows.get(run_id, ()))

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 import apsw
+import msgspec
 
 from pullcord.core.states import LIVING, NEEDS_OWNER, RunState
 from pullcord.journal.chain import GENESIS, Row
@@ -29,7 +30,10 @@ _LAST: Final = (
     "SELECT seq, hash, at_ms, at_ms - coalesce(drift_ms, 0) FROM records "
     "WHERE run = ? ORDER BY seq DESC LIMIT 1"
 )
-_HASH: Final = f"SELECT hash FROM records WHERE run = ({_NUM}) AND seq = ?"
+_HASHES: Final = (
+    "SELECT hash FROM json_each(?) w LEFT JOIN runs u ON u.run_id = w.value ->> 0 "
+    "LEFT JOIN records r ON r.run = u.num AND r.seq = w.value ->> 1 ORDER BY w.key"
+)
 _LIVING: Final = tuple(str(state) for state in LIVING)
 
 
@@ -173,9 +177,9 @@ class Connection:
         )
         return list(map(Row._make, found))
 
-    def hash_of(self, run_id: str, seq: int) -> bytes | None:
-        row = self._one(_HASH, (run_id, seq))
-        return row[0] if row else None
+    def hashes_of(self, records: Sequence[tuple[str, int]]) -> list[bytes | None]:
+        wanted = msgspec.json.encode(records).decode()
+        return [row[0] for row in self._all(_HASHES, (wanted,))]
 
     def weight(self, run_id: str) -> int:
         row = self._one(

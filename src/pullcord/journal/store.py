@@ -132,8 +132,8 @@ class View(Protocol):
         ...
 
     def rows(self, run_id: str, *, after_seq: int, limit: int) -> list[Row]: ...
-    def hash_of(self, run_id: str, seq: int) -> bytes | None:
-        """The hash of one record."""
+    def hashes_of(self, records: Sequence[tuple[str, int]]) -> list[bytes | None]:
+        """The hash of each of these: a run, and the number of its record. None: it is not there."""
         ...
 
     def weight(self, run_id: str) -> int:

@@ -3,7 +3,7 @@
 Everything is read in pages: memory does not grow with the store.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from hashlib import sha256
 from typing import Final
 
@@ -99,7 +99,7 @@ def _check_stops(view: View, report: Report, forgotten: set[str]) -> int:
                 raise _Wrong(n, "what it said is gone, and no entry says that it was deleted")
     except _Wrong as wrong:
         report.broken.append(Broken("stop log", wrong.at, wrong.why, wrong.at - 1))
-        return wrong.at - 1
+        report.stops = wrong.at - 1
     return report.stops
 
 
@@ -108,17 +108,21 @@ def _follow_stops(
 ) -> StopRow | None:
     before, row = START, None
     while page := view.stops(after=report.stops, limit=_PAGE):
-        for row in page:
-            n = report.stops + 1
-            before = _next_stop(row, n, before)
-            if row.payload is None:
-                blank.setdefault(row.run, n)
-                report.forgotten += 1
-            else:
-                _check_claim(view, row)
-                if b'"what":"forgotten"' in row.payload:
-                    forgotten.update(_forgotten(row.payload))
-            report.stops = n
+        claims: list[tuple[int, _Claim]] = []
+        try:
+            for row in page:
+                n = report.stops + 1
+                before = _next_stop(row, n, before)
+                report.stops = n
+                if row.payload is None:
+                    blank.setdefault(row.run, n)
+                    report.forgotten += 1
+                else:
+                    claims.append((n, _claimed(n, row.payload)))
+                    if b'"what":"forgotten"' in row.payload:
+                        forgotten.update(_forgotten(row.payload))
+        finally:  # also if the chain ends within this page: what is wrong before that comes first
+            _check_claims(view, claims)
     return row
 
 
@@ -133,17 +137,22 @@ def _next_stop(row: StopRow, n: int, before: bytes) -> bytes:
     return after
 
 
-def _check_claim(view: View, row: StopRow) -> None:
-    """The run's own records, up to the one that an entry is about, are vouched for by the log."""
-    assert row.payload is not None
-    claim = _claim.decode(row.payload)
-    if not claim.seq:
-        return
-    found = view.hash_of(claim.run, claim.seq)
-    if found is None:
-        raise _Wrong(row.n, f"record {claim.seq} of run {claim.run}, which it is about, is gone")
-    if found.hex() != claim.hash:
-        raise _Wrong(row.n, f"record {claim.seq} of run {claim.run} is not the one it is about")
+def _claimed(n: int, payload: bytes) -> _Claim:
+    try:
+        return _claim.decode(payload)
+    except msgspec.DecodeError:
+        raise _Wrong(n, "it is nothing that pullcord has written") from None
+
+
+def _check_claims(view: View, claims: Sequence[tuple[int, _Claim]]) -> None:
+    """A run's own records, up to the one that an entry is about, are vouched for by the log."""
+    about = [(n, claim) for n, claim in claims if claim.seq]
+    found = view.hashes_of([(claim.run, claim.seq) for _, claim in about])
+    for (n, claim), hash_ in zip(about, found, strict=True):
+        if hash_ is None:
+            raise _Wrong(n, f"record {claim.seq} of run {claim.run}, which it is about, is gone")
+        if hash_.hex() != claim.hash:
+            raise _Wrong(n, f"record {claim.seq} of run {claim.run} is not the one it is about")
 
 
 def _forgotten(payload: bytes) -> tuple[str, ...]:
