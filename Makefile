@@ -5,6 +5,8 @@ PY := $(VENV)/bin/python
 STAMPS := .make
 PIP := $(PY) -m pip --disable-pip-version-check --quiet
 PYTEST := $(PY) -m pytest
+# The tests start hundreds of processes: without bytecode each of them would compile everything anew.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help setup demo test check soak bench compare lock clean
 .DEFAULT_GOAL := help

@@ -1,6 +1,7 @@
 """Settings every test shares: campaigns are seeded samples unless PULLCORD_CAMPAIGN=full."""
 
 import os
+from zlib import crc32
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -44,6 +45,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     left_out = [
         item for cases in long for n, item in enumerate(cases) if n % PARTS != PART % len(cases)
     ]
+    for base, cases in lists.items():  # behind each fence some tests, and each test behind one
+        if len(cases) == 3 and all("fence" in vars(case)["callspec"].params for case in cases):
+            left_out += cases[: crc32(base.encode()) % 3] + cases[crc32(base.encode()) % 3 + 1 :]
     gone = {item.nodeid for item in left_out}
     config.hook.pytest_deselected(items=left_out)
     items[:] = [item for item in items if item.nodeid not in gone]

@@ -37,7 +37,7 @@ class Server:
     def toolset(self) -> MCPToolset[Any]:
         argv = [str(SLOW), str(self.log)]
         transport = StdioTransport(sys.executable, argv, keep_alive=False)
-        return MCPToolset(transport, id="slow")
+        return MCPToolset(transport, id="slow", init_timeout=60)
 
     def lines(self) -> list[dict[str, Any]]:
         text = self.log.read_text() if self.log.exists() else ""
@@ -290,7 +290,9 @@ async def test_a_server_of_others_that_ignores_it_is_let_go(tmp_path: Path) -> N
     transport = StdioTransport("sh", argv, keep_alive=False)
     long = Call("trigger-long-running-operation", {"duration": 30, "steps": 300})
     model = ScriptedModel([[long], [Call("echo", {"message": "hello"})], "Done."])
-    agent: Agent[Any, Any] = Agent(model, toolsets=[MCPToolset(transport, id="all")], name="client")
+    agent: Agent[Any, Any] = Agent(
+        model, toolsets=[MCPToolset(transport, id="all", init_timeout=60)], name="client"
+    )
     policies = {"trigger-long-running-operation": {"on_redirect": "cancel"}}
     async with desk(agent, habits=HASTY, tools=policies) as runtime:
         run = await runtime.start(agent, "go")
