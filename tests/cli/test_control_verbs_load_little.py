@@ -60,6 +60,7 @@ MAY_LOAD = {
     "pullcord.journal.holding",
     "pullcord.killswitch",
     "pullcord.killswitch.flags",
+    "pullcord.killswitch.pulled",
     "pullcord.process",
     "pullcord.journal.reading",
     "pullcord.journal.schema",

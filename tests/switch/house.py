@@ -15,8 +15,9 @@ from pullcord.core.states import RunState
 from pullcord.journal.clock import SystemClock
 from pullcord.journal.ledger import Ledger
 from pullcord.journal.sqlite import SqliteStore
-from pullcord.killswitch.engaging import Pulled, pull
+from pullcord.killswitch.engaging import pull
 from pullcord.killswitch.flags import Flags, Scope, new_note
+from pullcord.killswitch.pulled import Pulled
 from tests.switch.household import MARKS
 from tests.tools.census import living, rid
 

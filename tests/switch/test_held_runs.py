@@ -11,9 +11,10 @@ from pullcord import Call, Context, Runtime, tool
 from pullcord import RunState as S
 from pullcord.core.events import PauseRequested, StepInDoubt, StepInterrupted, UndoStarted
 from pullcord.errors import InvalidInput, KillSwitchEngaged
-from pullcord.killswitch.engaging import Pulled, pull
+from pullcord.killswitch.engaging import pull
 from pullcord.killswitch.flags import Scope, new_note
 from pullcord.killswitch.presence import present
+from pullcord.killswitch.pulled import Pulled
 from tests.agents.line import line
 from tests.agents.provider.reply import say
 from tests.runs.stage import World, happened, names, shown, stage

@@ -105,21 +105,40 @@ async def test_only_an_admin_is_offered_the_switch_and_its_release(
         await expect(button(bo.page, "Cancel")).to_be_visible()
 
 
-async def test_a_reason_is_needed_and_a_dialog_that_is_closed_stops_nothing(
+async def test_a_key_that_is_held_down_and_a_dialog_that_is_closed_stop_nothing(
     browser: Browser, tmp_path: Path, staff: Staff
 ) -> None:
     async with house(tmp_path, report=staff.report) as here, person(browser, here.base) as ana:
         run = await here.start("report")
         await ana.looks_at(here, run)
-        opens = ana.page.get_by_role("button", name="Stop everything")
         dialog = ana.page.get_by_role("dialog", name="Stop everything")
-        await opens.click()
+        await ana.page.get_by_role("button", name="Stop everything").focus()
+        await ana.page.keyboard.down("Enter")
         await expect(dialog.get_by_label("Why")).to_be_focused()
-        await ana.page.keyboard.press("Enter")
-        await expect(dialog.get_by_role("button", name="Stop everything")).to_be_disabled()
+        for _ in range(5):
+            await ana.page.keyboard.down("Enter")  # it has not been let go
+        await ana.page.keyboard.up("Enter")
         await ana.page.keyboard.press("Escape")
         await expect(dialog).to_have_count(0)
         staff.says("Still at it.")
         await expect(ana.page.get_by_text("Still at it.")).to_be_visible()
         await expect(switch(ana.page)).to_have_count(0)
         assert (await run.look()).state is S.RUNNING
+
+
+async def test_a_stop_needs_no_reason_and_its_release_does(
+    browser: Browser, tmp_path: Path, staff: Staff
+) -> None:
+    async with house(tmp_path, report=staff.report) as here, person(browser, here.base) as ana:
+        run = await here.start("report")
+        await ana.looks_at(here, run)
+        await stop_everything(ana, "")
+        await shows(ana.page, "Paused")
+        await switch(ana.page).get_by_role("button", name="Release").click()
+        dialog = ana.page.get_by_role("dialog", name="Release")
+        releases = dialog.get_by_role("button", name="Release, resume nothing")
+        await expect(releases).to_be_disabled()
+        await ana.page.keyboard.press("Enter")
+        await dialog.get_by_label("Why").fill("it was a drill")
+        await releases.click()
+        await expect(switch(ana.page)).to_have_count(0)

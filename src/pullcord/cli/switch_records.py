@@ -9,8 +9,8 @@ from pullcord.journal.clock import SystemClock
 from pullcord.journal.holding import held_runs, lower, outcomes, to_hold, unnoted
 from pullcord.journal.ledger import Ledger
 from pullcord.journal.sqlite import SqliteStore
-from pullcord.killswitch.engaging import Pulled
 from pullcord.killswitch.flags import Flags, Scope
+from pullcord.killswitch.pulled import Pulled
 
 _BUSY_S: Final = 2.0
 

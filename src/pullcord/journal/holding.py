@@ -21,8 +21,8 @@ from pullcord.core.stops import (
 from pullcord.core.stops import Scope as LogScope
 from pullcord.errors import InvalidInput, KillSwitchFailed
 from pullcord.journal.store import Head, View
-from pullcord.killswitch.engaging import Left, Pulled
 from pullcord.killswitch.flags import Flag, Flags, Scope
+from pullcord.killswitch.pulled import Left, Pulled
 
 _PAGE: Final = 200
 _ALL: Final = 2**62

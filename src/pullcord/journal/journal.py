@@ -56,8 +56,8 @@ from pullcord.journal.sqlite import SqliteStore
 from pullcord.journal.steady import steady_now
 from pullcord.journal.store import Head, LiveText, Scrubbed, StopRow, Store, Transaction, View
 from pullcord.journal.watch import Changed, Watch
-from pullcord.killswitch.engaging import Pulled
 from pullcord.killswitch.flags import Flags, Scope
+from pullcord.killswitch.pulled import Pulled
 from pullcord.process import is_gone
 
 

@@ -81,8 +81,8 @@ from pullcord.journal.snapshots import SNAPSHOT_EVERY, fold_to, keep, load
 from pullcord.journal.steady import SteadyClock, last_sign_of_life
 from pullcord.journal.stoplog import Noted, add_stops, lengths
 from pullcord.journal.store import Head, Holder, StoredAck, Transaction, joined
-from pullcord.killswitch.engaging import Pulled
 from pullcord.killswitch.flags import Flag, Flags, Scope
+from pullcord.killswitch.pulled import Pulled
 from pullcord.process import is_gone, new_owner
 
 _A_MOMENT_S: Final = 10.0

@@ -9,31 +9,16 @@ import signal
 import socket
 import time
 from contextlib import ExitStack, suppress
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from pullcord.killswitch.flags import Flags, Note, Scope
 from pullcord.killswitch.presence import Present, present
+from pullcord.killswitch.pulled import Left, Pulled
 from pullcord.process import is_gone
 
 ANSWER_S: Final = 1.5  # a runtime that has not answered by then is not answering
 _WARDEN_S: Final = 3.0
 _DEATH_S: Final = 2.0
-
-
-class Left(NamedTuple):
-    """Something that was not stopped, and why."""
-
-    what: str
-    why: str
-
-
-class Pulled(NamedTuple):
-    """What became of it, when it was acknowledged: from here on nothing starts."""
-
-    asked: int  # processes that drive runs of this store
-    killed: list[int]  # those that did not answer, or could not stop what they were doing
-    left: list[Left]
-    took_ms: int
 
 
 def pull(flags: Flags, folder: str, scope: Scope, note: Note) -> Pulled:

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
-from pullcord.killswitch.engaging import Pulled
 from pullcord.killswitch.flags import Flag, Flags
+from pullcord.killswitch.pulled import Pulled
 
 Report: TypeAlias = dict[str, Any]
 """`engaged`: the flags that are raised; `held`: runs in their reach; `asked`, `killed`,

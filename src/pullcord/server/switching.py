@@ -7,8 +7,9 @@ from starlette.requests import Request
 
 from pullcord.core.values import check_text
 from pullcord.errors import InvalidInput, KillSwitchFailed, StorageFailed
-from pullcord.killswitch.engaging import Pulled, pull
+from pullcord.killswitch.engaging import pull
 from pullcord.killswitch.flags import KINDS, Scope, new_note
+from pullcord.killswitch.pulled import Pulled
 from pullcord.killswitch.report import report
 from pullcord.server.controls import signed
 from pullcord.server.desk import Desk

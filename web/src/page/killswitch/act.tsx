@@ -1,4 +1,4 @@
-/** An act that concerns everybody: opens in two steps, says first what it does, and wants to know why. */
+/** An act that concerns everybody: takes two presses, says first what it does, and asks why. A stop waits for no answer. */
 import { useEffect, useRef, useState } from "preact/hooks";
 import { usePressing } from "../pressing";
 
@@ -18,6 +18,7 @@ export function Act({ title, says, does, stops = false, onClose, act }: Props) {
   const { isBusy, problem, press } = usePressing();
   useEffect(() => dialog.current?.showModal(), []);
   const why = reason.trim();
+  const isReady = stops || why !== "";
   return (
     <dialog ref={dialog} class="act" aria-labelledby="act-title" aria-describedby="act-says" onClose={onClose}>
       <h2 id="act-title">{title}</h2>
@@ -25,16 +26,19 @@ export function Act({ title, says, does, stops = false, onClose, act }: Props) {
       <form
         onSubmit={(event) => {
           event.preventDefault();
-          if (why) void press(() => act(why).then(onClose));
+          if (isReady) void press(() => act(why).then(onClose));
+        }}
+        onKeyDown={(event) => {
+          if (event.repeat && event.key === "Enter") event.preventDefault(); // held since it opened
         }}
       >
         <label>
-          Why, for the record
+          {stops ? "Why, for the record (may stay empty)" : "Why, for the record"}
           <input
             value={reason}
             maxLength={500}
             autocomplete="off"
-            required
+            required={!stops}
             onInput={(event) => setReason(event.currentTarget.value)}
           />
         </label>
@@ -42,7 +46,7 @@ export function Act({ title, says, does, stops = false, onClose, act }: Props) {
           {problem}
         </p>
         <div class="buttons">
-          <button type="submit" class={stops ? "strong stops" : "strong"} disabled={!why} aria-busy={isBusy}>
+          <button type="submit" class={stops ? "strong stops" : "strong"} disabled={!isReady} aria-busy={isBusy}>
             {does}
           </button>
           <button type="button" onClick={onClose}>

@@ -1,0 +1,19 @@
+"""What became of pulling the switch, as it is told, written down and repeated."""
+
+from typing import NamedTuple
+
+
+class Left(NamedTuple):
+    """Something that was not stopped, and why."""
+
+    what: str
+    why: str
+
+
+class Pulled(NamedTuple):
+    """What became of it, when it was acknowledged: from there on nothing starts."""
+
+    asked: int  # processes that drive runs of this store
+    killed: list[int]  # those that did not answer, or could not stop what they were doing
+    left: list[Left]
+    took_ms: int
