@@ -9,8 +9,16 @@ import pytest
 
 from pullcord import Call, Context, Runtime, tool
 from pullcord import RunState as S
-from pullcord.core.events import PauseRequested, StepInDoubt, StepInterrupted, UndoStarted
+from pullcord.core.events import (
+    Created,
+    PauseRequested,
+    StepInDoubt,
+    StepInterrupted,
+    UndoStarted,
+)
 from pullcord.errors import InvalidInput, KillSwitchEngaged
+from pullcord.journal.journal import Journal
+from pullcord.journal.ledger import Append
 from pullcord.killswitch.engaging import pull
 from pullcord.killswitch.flags import Scope, new_note
 from pullcord.killswitch.presence import present
@@ -94,6 +102,17 @@ async def test_nothing_new_is_started_while_it_is_engaged(tmp_path: Path) -> Non
         await release(runtime)
         assert await (await runtime.start("agent", "later")).result() == "later"
     assert world.did == ["before", "later"]
+
+
+async def test_nobody_takes_a_run_while_it_is_engaged(tmp_path: Path) -> None:
+    async with Journal.open(tmp_path / "runs.db") as journal:
+        born = Append(run_id="r1", events=[Created(agent="churn", thread="q3")], expected_seq=0)
+        await journal.append(born)
+        for scope in (ALL, Scope("agent", "churn"), Scope("thread", "q3")):
+            journal.flags.raise_it(scope, new_note(by="ana", reason="", via="test"))
+            assert await journal.acquire("r1", owner="somebody", ttl_s=60) is None
+            journal.flags.lower(scope)
+        assert await journal.acquire("r1", owner="somebody", ttl_s=60)
 
 
 async def test_an_agent_that_asks_for_more_meanwhile_waits_at_the_door(tmp_path: Path) -> None:

@@ -98,14 +98,24 @@ def cgroups_of(pids: Iterable[int]) -> list[str]:
 
 
 def _processes() -> Iterator[int]:
-    for name in os.listdir("/proc"):
-        if name.isdigit() and int(name) != os.getpid() and _is_new(int(name)):
-            yield from {int(name) for _ in _live_threads(int(name))}
+    """Everybody alive who may be of a test of ours: nobody who was there before us, and nobody
+    whom a worker beside us has started. (Its browser alone would take longer to look at than
+    everything else.)"""
+    stats = {
+        int(name): _stat(f"/proc/{name}/stat") for name in os.listdir("/proc") if name.isdigit()
+    }
+    me, parents = os.getpid(), {pid: int(stat[1]) for pid, stat in stats.items() if len(stat) > 19}
+    above = os.getppid() if "PYTEST_XDIST_WORKER" in os.environ else -1
+    beside = {pid for pid, parent in parents.items() if parent == above and pid != me}
+    for pid in parents:
+        if pid != me and int(stats[pid][19]) >= _MINE and not _descends(pid, beside, parents):
+            yield from {pid for _ in _live_threads(pid)}
 
 
-def _is_new(pid: int) -> bool:
-    """Whether it was born after this process: nothing of a test is older than it."""
-    return _born(pid) >= _MINE
+def _descends(pid: int, tops: set[int], parents: dict[int, int]) -> bool:
+    while pid and pid not in tops:
+        pid = parents.get(pid, 0)
+    return pid in tops
 
 
 def _born(pid: int) -> int:
