@@ -98,6 +98,17 @@ def works(den: str) -> None:
 
 
 @tool()
+def carries(den: str) -> None:
+    """So much that it takes its time to die."""
+    Path(den).mkdir(parents=True, exist_ok=True)
+    os.chdir(den)
+    weight = b"x" * (300 << 20)
+    mark("carries")
+    time.sleep(LIFE_S)
+    del weight
+
+
+@tool()
 def is_a_beast(den: str, name: str) -> None:
     """One of the zoo, in its den."""
     mark("beast")
@@ -112,6 +123,10 @@ def is_a_beast(den: str, name: str) -> None:
 
 async def tools(ctx: Context, den: str) -> None:
     await ctx.tool(works, den)
+
+
+async def carriers(ctx: Context, den: str) -> None:
+    await ctx.tool(carries, den)
 
 
 async def zoo(ctx: Context, given: list[str]) -> None:
@@ -129,6 +144,7 @@ AGENTS: Final = {
     "ignores": ignores,
     "threads": threads,
     "tools": tools,
+    "carriers": carriers,
     "zoo": zoo,
     "waits": waits,
 }
@@ -149,8 +165,8 @@ async def keep(store: str, kind: str, wanted: dict[str, int]) -> None:
                 await _tools_have_begun(wanted.get("tools", 0))
             for number in range(count):
                 given: object = None
-                if agent == "tools":
-                    given = str(den / f"tools-{number}")
+                if agent in ("tools", "carriers"):
+                    given = str(den / f"{agent}-{number}")
                 if agent == "zoo":
                     name = sorted(LIVING)[number % len(LIVING)]
                     given = [str(den / f"{number}-{name}"), name]

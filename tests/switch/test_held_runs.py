@@ -1,9 +1,10 @@
 """What the kill switch means for a run: held where it is, refused to go on, and nothing lost."""
 
 import asyncio
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 import pytest
 
@@ -14,19 +15,24 @@ from pullcord.core.events import (
     PauseRequested,
     StepInDoubt,
     StepInterrupted,
+    StepStarted,
     UndoStarted,
 )
 from pullcord.errors import InvalidInput, KillSwitchEngaged
 from pullcord.journal.journal import Journal
 from pullcord.journal.ledger import Append
+from pullcord.journal.reading import records_of
+from pullcord.journal.sqlite import SqliteStore
+from pullcord.journal.store import Transaction, View
 from pullcord.killswitch.engaging import pull
-from pullcord.killswitch.flags import Scope, new_note
+from pullcord.killswitch.flags import Flags, Scope, new_note
 from pullcord.killswitch.presence import present
 from pullcord.killswitch.pulled import Pulled
 from tests.agents.line import line
 from tests.agents.provider.reply import say
 from tests.runs.stage import World, happened, names, shown, stage
 
+T = TypeVar("T")
 ALL: Final = Scope()
 
 
@@ -113,6 +119,32 @@ async def test_nobody_takes_a_run_while_it_is_engaged(tmp_path: Path) -> None:
             assert await journal.acquire("r1", owner="somebody", ttl_s=60) is None
             journal.flags.lower(scope)
         assert await journal.acquire("r1", owner="somebody", ttl_s=60)
+
+
+async def test_between_the_intent_of_a_step_and_its_call_it_is_looked_at_once_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world, write = World(), SqliteStore.write
+
+    async def agent(ctx: Context) -> str:
+        return await ctx.step("do", world.do, "done")
+
+    def has_its_intent(view: View) -> bool:
+        records = records_of(view, "r1") if view.head("r1") else []
+        return any(isinstance(record.event, StepStarted) for record in records)
+
+    def pulled_behind_the_intent(store: SqliteStore, job: Callable[[Transaction], T]) -> T:
+        result, flags = write(store, job), Flags(store.name)
+        if store.read(has_its_intent) and not flags.is_any_raised():
+            flags.raise_it(ALL, new_note(by="ana", reason="", via="test"))
+        return result
+
+    monkeypatch.setattr(SqliteStore, "write", pulled_behind_the_intent)
+    async with stage(tmp_path / "runs.db", agent=agent) as runtime:
+        run = await runtime.start("agent", run_id="r1")
+        await run.reached(S.PAUSED)
+        assert [type(one) for one in await happened(runtime, "r1", StepInterrupted)]
+    assert world.did == []
 
 
 async def test_an_agent_that_asks_for_more_meanwhile_waits_at_the_door(tmp_path: Path) -> None:
@@ -238,6 +270,17 @@ async def test_a_model_call_is_cut_at_its_socket(tmp_path: Path) -> None:
         await asyncio.to_thread(here.provider.wait_closed, 0)
         await run.reached(S.PAUSED)
         assert len(here.provider.seen) == 1
+
+
+async def test_also_while_somebody_holds_the_loop(tmp_path: Path) -> None:
+    path = tmp_path / "runs.db"
+    async with line("chat", say("And so on. " * 50, stall_after=9), path=path) as here:
+        run = await here.start("write")
+        await shown(run, "And so")
+        note = new_note(by="ana", reason="", via="test")
+        here.runtime.journal.flags.raise_it(ALL, note)
+        here.provider.wait_closed(0)  # in this very loop
+        await run.reached(S.PAUSED)
 
 
 async def test_what_is_not_engaged_cannot_be_released(tmp_path: Path) -> None:

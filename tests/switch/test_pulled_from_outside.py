@@ -14,6 +14,7 @@ from pullcord.killswitch.flags import Scope
 from tests.conftest import FULL
 from tests.storage.children import PRIVATE, answer, need_mounts
 from tests.switch.house import House, house
+from tests.tools.census import above
 
 EVERYBODY = ("beats=2", "sleeps=2", "ignores=1", "threads=1", "tools=2", "waits=1")
 
@@ -126,6 +127,30 @@ def test_a_part_of_the_work_does_not_kill_the_rest_of_it(home: House) -> None:
     [named] = home.pulls(Scope("agent", "beats")).left
     assert "engage the switch for everything" in named.why
     assert process.poll() is None
+
+
+def test_the_acknowledgement_waits_for_tools_that_take_their_time_to_die(home: House) -> None:
+    home.opens("carriers=3")
+    home.has_begun(carries=3)
+    assert home.pulls().left == []
+    assert not home.living()
+
+
+def test_a_warden_that_stands_still_is_named(home: House) -> None:
+    process = home.opens("tools=2")
+    home.has_begun(works=2)
+    home.until(lambda: len(home.living()) == 2)
+    *_, warden, guard = above(min(home.living()), process.pid)
+    for pid in (guard, warden):  # the one would wake the other
+        os.kill(pid, signal.SIGSTOP)
+    pulled = home.pulls()
+    assert pulled.left == [
+        (f"process tool all of process {process.pid}", "its warden does not answer")
+    ]
+    for pid in (warden, guard):
+        os.kill(pid, signal.SIGCONT)
+    home.until(lambda: not home.living())
+    held(home)
 
 
 def test_the_database_is_locked_for_good(home: House) -> None:
