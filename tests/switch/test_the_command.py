@@ -46,6 +46,7 @@ def test_it_says_what_it_did_and_how_it_is_undone(serving: Serving) -> None:
         "Nothing was resumed. 1 run stays paused: hang-1",
         "Go on: pullcord resume RUN",
     ]
+    assert '"resumed"' not in here("show", "hang-1", "--records", "--json").out
     assert here("kill-switch", "status").out == "Not engaged.\n"
     assert here("kill-switch", "release").status == 2
 
