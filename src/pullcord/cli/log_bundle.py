@@ -127,7 +127,7 @@ def _family(view: View, run_id: str) -> Iterator[str]:
                 born = decode_event(row.payload, run_id=run_id, seq=row.seq)
             except PullcordError:
                 continue  # not ours any more: the check says so
-            if isinstance(born, ChildBorn) and view.head(born.child):
+            if isinstance(born, ChildBorn) and view.rows(born.child, after_seq=0, limit=1):
                 yield from _family(view, born.child)
 
 
