@@ -30,6 +30,8 @@ from pullcord.journal.ledger import Append, Claim
 from pullcord.testing import ManualClock
 
 CANARY = "zq-canary-7781"
+ENDS = "one\u2028two\u2029three\x85four\x1cfive\ufeffsix"
+"""Signs that end a line for some, and stand in JSON as they are."""
 
 
 class Hand:
@@ -86,7 +88,7 @@ async def _a_tree(hand: Hand) -> None:
     born = Append(run_id="r2", events=[ChildBorn(child="r2c")], expected_seq=seq, epoch=1)
     made = Append(run_id="r2c", events=[child], expected_seq=0)
     await hand.journal.append(born, made)
-    await hand.journal.command("r2", Cancel(by="bo", reason="too expensive"))
+    await hand.journal.command("r2", Cancel(by="bo", reason=f"too expensive, {ENDS}"))
     await hand.add(parent, Cancelled(rung="task_cancel"))
 
 
@@ -100,7 +102,9 @@ async def _a_leak(hand: Hand) -> None:
     await hand.add(
         claim,
         TextEnded(part=part, text=said, complete=False),
-        GuardTripped(guard="canary", on_hit="cancel", part=part, evidence=f"The key is {CANARY}"),
+        GuardTripped(
+            guard="canary", on_hit="cancel", part=part, evidence=f"The key is {CANARY}{ENDS}"
+        ),
         CancelRequested(by="canary", source="guard", reason="a leak", quarantine=True, now=True),
     )
     asked = (await hand.journal.head("r3")).seq

@@ -165,6 +165,6 @@ def _export(asked: Any, view: View, anchor: AnchorFile) -> int:
         return 0
     of = _many(made.runs, "run")
     print(f"Wrote {made.file}: {_many(made.records, 'record')} of {of}, with the stop log.")
-    print("To check it: unzip it somewhere and run python verify.py")
+    print("To check it: unzip it into an empty folder and run there: python3 -I verify.py")
     print(f"Note elsewhere, or compare: bundle {made.seal}")
     return 0
