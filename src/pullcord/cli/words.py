@@ -182,6 +182,9 @@ def receipt_lines(made: Receipt) -> Iterator[str]:
         if steps or heading == "done":
             said = ", ".join(_step_name(step) for step in steps) or "nothing"
             yield f"  {heading.replace('_', ' '):<15}{said}"
+        if heading == "done" and made.no_undo:
+            names = ", ".join(line(name, 60) for name in made.no_undo)
+            yield f"  {'has no undo':<15}{names}: done, and nothing says how to undo it"
     if made.not_attempted:
         yield f"  {'not attempted':<15}{', '.join(line(name, 60) for name in made.not_attempted)}"
     for text in made.partial_text:
