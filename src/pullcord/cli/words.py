@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from contextvars import ContextVar
 from typing import Final
 
@@ -143,11 +143,12 @@ def diff(before: str, after: str) -> str:
     )
 
 
-def plan_lines(run: Run) -> Iterator[str]:
+def plan_lines(run: Run, *, done: Container[str] = ()) -> Iterator[str]:
+    """`done`: titles of items that are known to be finished, also the one it stands at."""
     for plan in run.plans.values():
         for number, item in enumerate(plan.items, start=1):
             begun = number <= plan.started
-            is_current = number == plan.started and not plan.ended
+            is_current = number == plan.started and not plan.ended and item.title not in done
             sign = SIGN[run.state] if is_current else "✓" if begun else "○"
             yield f"  {sign} {number} {line(item.title)}"
             if item.id in plan.rewritten:
