@@ -11,6 +11,7 @@ _HEADINGS: Final = (
     ("done", "✓", "done"),
     ("undone", "↶", "muted"),
     ("could_not_undo", "✕", "failed"),
+    ("no_undo", "✓", "muted"),
     ("in_doubt", "?", "waiting"),
     ("failed", "✕", "failed"),
     ("interrupted", "■", "muted"),
