@@ -293,6 +293,21 @@ async def test_a_fork_is_no_way_around_the_right_to_raise_a_limit(there: House) 
     assert (await there.post(f"/runs/{run.id}/fork", more, ana)).status == 201
 
 
+async def test_what_was_quarantined_begins_no_other_run(there: House) -> None:
+    run = await there.start("asks", given="a word nobody may have")
+    await run.reached(RunState.WAITING)
+    before = await run.fork()
+    await run.cancel(quarantine=True)
+    known = len(await there.runtime.list())
+    for source in (run.id, before.id):
+        for verb, said in (("continue", {}), ("fork", {}), ("aside", {"question": "Why?"})):
+            answer = await there.post(f"/runs/{source}/{verb}", said)
+            assert (answer.status, "quarantined" in answer.json["detail"]) == (422, True), verb
+    assert len(await there.runtime.list()) == known
+    made = await there.post(f"/runs/{run.id}/continue", {"input": "other words"})
+    assert (await there.get(f"/runs/{made.json['run']}")).json["input"] == "other words"
+
+
 async def test_what_is_taken_back_ends_at_once_and_so_does_what_was_open(
     there: House, words: Words
 ) -> None:

@@ -72,8 +72,11 @@ async def fork(desk: Desk, request: Request, said: ForkSaid) -> Started:
 
 
 async def go_on(desk: Desk, request: Request, said: ContinueSaid) -> Started:
-    born = await _birth(desk, request.path_params["run"])
-    given = value_of(born.input) if said.input is None else said.input
+    run_id = request.path_params["run"]
+    born, given = await _birth(desk, run_id), said.input
+    if given is None:
+        again = await desk.runs.journal.reusable(run_id, what="use the input of")
+        given = value_of(again.input)
     made = await desk.runs.start(
         born.agent,
         given,
