@@ -259,8 +259,9 @@ VERBS: Final[dict[str, Verb]] = {
     "grant": Verb(
         "grant",
         "Make a token for a program that uses the HTTP API of a store.",
-        "It is printed once, and kept only as its digest. Rights: view, control (also start and\n"
-        "stop), approve (also allow calls and raise limits), admin. --run narrows it to one run.",
+        "It is printed once, and kept only as its digest. Rights: view, stop (also pause,\n"
+        "resume and cancel), control (also start and redirect), approve (also allow calls and\n"
+        "raise limits), admin. --run narrows it to one run.",
         ("pullcord grant ci --right control", "pullcord grant wall --right view --days 365"),
     ),
     "forget": Verb(
@@ -403,7 +404,7 @@ def _add_subject(parser: argparse.ArgumentParser, name: str) -> None:
         _add_serving(parser, name)
     elif name == "grant":
         add("name", metavar="NAME", help="whose name stands beside what is done with it")
-        add("--right", choices=("view", "control", "approve", "admin"), default="view")
+        add("--right", choices=("view", "stop", "control", "approve", "admin"), default="view")
         add("--run", default=None, help="only for this run")
         add("--days", type=float, default=30.0, help="how long it counts")
     elif name == "forget":
