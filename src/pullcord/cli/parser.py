@@ -124,7 +124,9 @@ VERBS: Final[dict[str, Verb]] = {
         "with all that it has started. What says how it is undone is undone, newest first\n"
         "(--no-undo: nothing is; --back-to STEP: only what came after it). Finished work and\n"
         "partial text stay in the thread. With --wait, prints the receipt when the cancel is in\n"
-        "effect. A second cancel with --now does not wait for the polite way.",
+        "effect. A second cancel with --now does not wait for the polite way. --quarantine keeps\n"
+        "the run, and those of its children that still live, only as evidence, shown to nobody; a\n"
+        "child that had ended before stays readable: look at it, and forget it if it must go.",
         ('pullcord cancel 7f3a --reason "too expensive" --wait',),
     ),
     "answer": Verb(
