@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import suppress
 from pathlib import Path
 
-from pullcord import Context
+from pullcord import Call, Context, tool
 
 
 async def note(what: str) -> str:
@@ -90,3 +90,17 @@ async def hangs_between(ctx: Context) -> None:
 async def starts_another(ctx: Context) -> str:
     child = await ctx.spawn("asks_first", detached=True)
     return child.run_id
+
+
+async def take_back(call: Call) -> None:
+    await note(f"took {call.result} back")
+
+
+@tool(undo=take_back)
+async def draft(text: str) -> str:
+    return await note(text)
+
+
+async def drafts(ctx: Context) -> str:
+    await ctx.tool(draft, "a draft")
+    return await ctx.ask("ship it?")

@@ -35,3 +35,14 @@ def test_another_model_can_be_named(pullcord: Terminal) -> None:
     said = pullcord("run", TALKER, "Write", "--model", "test", "--run-id", "r1")
     assert (said.status, said.out.splitlines()) == (0, ["success (no tool calls)"])
     assert "◆ asking test" in said.err
+
+
+def test_the_text_of_a_fast_model_is_in_one_piece(pullcord: Terminal, tmp_path: Path) -> None:
+    fast = tmp_path / "fast.py"
+    fast.write_text(
+        "from pydantic_ai import Agent\n"
+        "from pullcord.testing.scripted import ScriptedModel\n"
+        "fast = Agent(ScriptedModel(['Hello there, this is a long answer ' * 20]))\n"
+    )
+    said = pullcord("run", f"{fast}:fast", "hi", "--run-id", "r1")
+    assert said.out == "Hello there, this is a long answer " * 20 + "\n"

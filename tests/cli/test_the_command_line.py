@@ -86,6 +86,61 @@ def test_cancel_with_wait_prints_the_receipt(pullcord: Terminal) -> None:
     assert (late.status, "pullcord fork r1" in late.err) == (3, True)
 
 
+def test_a_cancel_says_that_what_can_be_undone_is_taken_back(pullcord: Terminal) -> None:
+    with pullcord.running("run", agent("drafts"), "--run-id", "r1") as process:
+        pullcord.reached(RunState.WAITING)
+        pullcord("pause", "r1", "--wait")
+        said = pullcord("cancel", "r1").out  # by then it may be undone, or not yet
+        process.communicate(timeout=60)
+    assert said.endswith("What can be undone is taken back, and the rest is kept.\n")
+    assert pullcord.effects() == ["a draft", "took a draft back"]
+
+
+def test_a_cancel_that_nobody_carries_out_says_how_to_have_it_done(pullcord: Terminal) -> None:
+    for name in ("r1", "r2"):
+        with pullcord.running("run", agent("drafts"), "--run-id", name) as process:
+            pullcord.reached(RunState.WAITING, run_id=name)
+            pullcord("pause", name, "--wait")
+            process.send_signal(signal.SIGINT)
+            process.communicate(timeout=60)
+    said = pullcord("cancel", "r1", "--no-undo").out
+    assert said == "Cancelled r1. What it had finished is kept.\n"
+    said = pullcord("cancel", "r2").out
+    assert said.startswith("Cancelling r2.")
+    assert "No process drives it. Drive it here: pullcord resume r2\n" in said
+    pullcord("resume", "r2")
+    assert pullcord.effects() == ["a draft", "a draft", "took a draft back"]
+
+
+def test_a_file_alone_is_told_which_agents_it_has(pullcord: Terminal, tmp_path: Path) -> None:
+    pullcord.folder = tmp_path
+    (tmp_path / "mine.py").write_text(
+        "import pydantic_ai\n"
+        "raise RuntimeError('it was carried out')\n"
+        "async def mine(ctx): ...\n"
+        "async def helper(text): ...\n"
+        "asker: object = pydantic_ai.Agent[None, str]('test')\n"
+        "other = 5\n"
+    )
+    for target in ("mine.py", "mine.py:"):
+        said = pullcord("run", target)
+        assert (said.status, said.out) == (2, "")
+        assert "'mine.py' is a file, and does not say which agent" in said.err
+        assert "Name one of them: mine.py:mine, mine.py:asker" in said.err
+        assert str(tmp_path) not in said.err
+    (tmp_path / "broken.py").write_text("async def (")
+    assert "pullcord run broken.py:churn" in pullcord("run", "broken.py").err
+    said = pullcord("run", "none.py")
+    assert "and none.py is not a file" in said.err
+
+
+def test_what_expires_in_days_is_said_in_days(pullcord: Terminal) -> None:
+    world = AGENTS.with_name("world.py")
+    with pullcord.running("run", f"{world}:pays", "--run-id", "r1"):
+        pullcord.reached(RunState.WAITING)
+        assert "expires in 6 days" in pullcord("approvals").out
+
+
 def test_ctrl_c_gives_the_run_back_and_resume_goes_on_here(pullcord: Terminal) -> None:
     with pullcord.running("run", agent("planned"), "--run-id", "r1") as process:
         run = pullcord.reached(RunState.WAITING)

@@ -8,6 +8,8 @@ from pullcord.core.commands import Cancel, Command, Pause, Redirect, Resume, Und
 from pullcord.core.conditions import MaxSteps, Spent, Used
 from pullcord.core.decide import decide
 from pullcord.core.events import (
+    Answered,
+    Cancelled,
     CancelRequested,
     Claimed,
     Completed,
@@ -27,10 +29,14 @@ from pullcord.core.events import (
     StepFinished,
     StepInterrupted,
     StepStarted,
+    UndoFailed,
+    UndoStarted,
+    Verdict,
 )
 from pullcord.core.fold import replay
 from pullcord.core.limits import Limits
 from pullcord.core.panel import Button, Panel, panel
+from pullcord.core.receipts import receipt
 from pullcord.core.run import Run
 from pullcord.core.states import TABLE, TERMINAL, RunState
 from tests.core.histories import histories
@@ -125,10 +131,78 @@ def test_a_rewritten_item_is_a_diff_and_resume_says_that_it_is_new() -> None:
     assert (on.by, on.reason) == ("ana", "check")
 
 
-def test_resume_says_that_the_kill_switch_holds_it() -> None:
-    run = running(PauseRequested(by="ana", source="kill_switch", now=True), Paused())
-    says = "goes on where it stopped, if the kill switch is released"
-    assert button(shown(run), "resume").says == says
+def test_that_the_kill_switch_holds_it_is_said_and_no_button_depends_on_a_release() -> None:
+    held = PauseRequested(by="ana", source="kill_switch", reason="drill", now=True)
+    on = shown(running(held, Paused()))
+    assert (on.by, on.reason, on.source) == ("the kill switch (ana)", "drill", "kill_switch")
+    assert button(on, "resume").says == "goes on where it stopped"  # true before and after
+
+
+def test_what_is_told_while_it_is_held_is_told_when_it_is_resumed() -> None:
+    assert button(shown(running()), "redirect").says == "the agent is told at once"
+    pausing = shown(running(StepStarted(step="s", name="look"), PauseRequested(by="ana")))
+    for on in (pausing, shown(running(PauseRequested(by="ana"), Paused()))):
+        assert button(on, "redirect").says == "it is told when resumed"
+
+
+@pytest.mark.parametrize(
+    ("verdict", "doing", "resume"),
+    [
+        ("approved", "pay: approved, made on resume", "makes pay, and goes on"),
+        ("edited", "pay: changed, asked about again on resume", ""),
+        ("denied", "pay: denied, told on resume", ""),
+    ],
+)
+def test_a_decision_about_a_call_of_a_paused_run_says_when_it_counts(
+    verdict: Verdict, doing: str, resume: str
+) -> None:
+    asked = QuestionAsked(question="q1", kind="approval", tool="pay")
+    held = [asked, PauseRequested(by="ana"), Paused()]
+    answered = Answered(by="bo", question="q1", verdict=verdict)
+    on = shown(running(*held, answered))
+    assert on.doing == doing
+    assert button(on, "resume").says == (resume or "goes on where it stopped")
+    before = shown(running(asked, answered, PauseRequested(by="ana"), Paused()))
+    assert before.doing == ""
+
+
+def test_a_cancel_that_has_nothing_to_undo_says_so() -> None:
+    run = running(StepStarted(step="s1", name="look", effect="none"), StepFinished(step="s1"))
+    assert button(shown(run), "cancel").says == "saves partial work · nothing to undo"
+
+
+LEFT: list[Event] = [
+    StepStarted(step="s1", name="draft", undoable=True),
+    StepFinished(step="s1"),
+    StepStarted(step="s2", name="pay"),
+    StepFinished(step="s2"),
+    StepStarted(step="s3", name="put", effect="idempotent"),
+    StepFinished(step="s3"),
+    StepStarted(step="s4", name="look", effect="none"),
+    StepFinished(step="s4"),
+    StepStarted(step="s5", name="ask", model="m"),
+    StepFinished(step="s5"),
+]
+
+
+def test_the_receipt_says_what_nothing_can_undo_apart_from_an_undo_that_failed() -> None:
+    cancelled = [
+        CancelRequested(by="ana"),
+        UndoStarted(step="s1"),
+        UndoFailed(step="s1", error="no"),
+    ]
+    run = running(*LEFT, *cancelled, Cancelled())
+    made = receipt(run)
+    assert made.no_undo == ("pay", "put")
+    assert made.could_not_undo == ("draft",)
+    assert made.done == ("pay", "put", "look")
+    assert shown(run).tally["no_undo"] == 2
+
+
+def test_nobody_is_told_of_a_run_that_has_completed_what_could_not_be_undone() -> None:
+    run = running(*LEFT, Completed())
+    assert receipt(run).no_undo == ()
+    assert shown(run).tally["no_undo"] == 0
 
 
 def test_cancel_names_what_it_undoes_and_what_it_cannot() -> None:

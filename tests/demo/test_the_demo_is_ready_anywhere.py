@@ -1,7 +1,14 @@
 """What the demo needs, what it says when that is missing, and how it reads what it is told."""
 
+import os
+from argparse import Namespace
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Any
+
 import pytest
 
+from pullcord.cli import serve
 from pullcord.demo.agents import agents, missing
 from pullcord.demo.customers import Region, at_risk, customers
 from pullcord.demo.focus import Focus
@@ -27,6 +34,21 @@ def test_without_pydantic_ai_there_is_the_report_and_a_sentence(
     assert "pip install 'pullcord[pydantic-ai]'" in missing()
     with pytest.raises(InvalidInput, match="pip install"):
         agents(model="openai:gpt-5")
+
+
+def test_nobody_elses_banner_covers_the_link(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def begun(serving: Coroutine[Any, Any, int]) -> str:
+        serving.close()
+        return os.environ.get("PYDANTIC_AI_NO_BANNER", "")
+
+    for name in ("PYDANTIC_AI_NO_BANNER", "PULLCORD_DEMO_FILES"):
+        monkeypatch.setenv(name, "")  # so that it is put back
+        monkeypatch.delenv(name)
+    monkeypatch.setattr(serve, "in_a_loop", begun)
+    asked = Namespace(model="", pace=0.0)
+    assert serve._demo(asked, str(tmp_path / "demo.db")) == "1"  # pyright: ignore[reportPrivateUsage]
 
 
 def test_a_model_of_ones_own_is_used_instead_of_the_script() -> None:

@@ -174,6 +174,19 @@ def fields(takes: type[Any] | None) -> str:
     return ", ".join(f"`{f.name}`" if f.required else f"`{f.name}`?" for f in mine)
 
 
+async def test_the_program_in_the_page_about_the_bar_works(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    page = (ROOT / "docs" / "bar.md").read_text()
+    program = re.findall(r"```python\n(.*?)```", page, re.DOTALL)[0]
+    made: dict[str, Any] = {}
+    exec(compile(program, "docs/bar.md", "exec"), made)
+    async with made["lifespan"](made["host"]):
+        run = await made["runtime"].start("report")
+        assert await run.result() == "All is well."
+
+
 def test_the_program_in_the_page_about_the_api_works() -> None:
     page = (ROOT / "docs" / "server.md").read_text()
     [program] = re.findall(r"```python\n(.*?)```", page, re.DOTALL)

@@ -287,6 +287,7 @@ async def test_what_is_missing_without_the_act_is_damage(name: str, two_runs: Pa
             await journal.read(run_id)
         with pytest.raises(ChainBroken):
             await journal.forget(run_id, Forget(by="ana"))
+    assert _broken(two_runs)
 
 
 def _add_digests(path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from pullcord.core.commands import Cancel, Pause, Resume
+from pullcord.core.commands import Cancel, Forget, Pause, Resume
 from pullcord.core.conditions import MaxSteps
 from pullcord.core.events import (
     Cancelled,
@@ -20,7 +20,6 @@ from pullcord.core.events import (
 )
 from pullcord.core.limits import Limits
 from pullcord.core.stops import (
-    PayloadsForgotten,
     StopShown,
     SwitchEngaged,
     SwitchReleased,
@@ -31,6 +30,8 @@ from pullcord.journal.ledger import Append, Claim
 from pullcord.testing import ManualClock
 
 CANARY = "zq-canary-7781"
+ENDS = "one\u2028two\u2029three\x85four\x1cfive\ufeffsix"
+"""Signs that end a line for some, and stand in JSON as they are."""
 
 
 class Hand:
@@ -58,7 +59,7 @@ class Hand:
 
 async def fill(journal: Journal, clock: ManualClock) -> None:
     """A pause that holds and is resumed, a cancelled tree, a guard that cuts a leak off, a limit,
-    a shutdown, and what is about no run."""
+    a shutdown, a run that was forgotten, and what is about no run."""
     hand = Hand(journal, clock)
     step = StepStarted(step="pay-1", name="pay", tool="pay")
     r1 = await hand.begin("r1", step)
@@ -72,12 +73,12 @@ async def fill(journal: Journal, clock: ManualClock) -> None:
         await hand.add(r4, StepStarted(step=name, name=name))
     r5 = await hand.begin("r5")
     await hand.add(r5, Requeued())
+    await _a_wish(hand)
     clock.jump_wall(-7200)  # somebody sets the clock: the log says what it showed
     await journal.note(
         SwitchEngaged(by="ops", reason="drill", engaged_at_ms=clock.wall_ms() - 900, held=("r4",))
     )
     await journal.note(SwitchReleased(by="ops", reason="over"))
-    await journal.note(PayloadsForgotten(by="ops", runs=("r5",), reason="retention"))
 
 
 async def _a_tree(hand: Hand) -> None:
@@ -87,7 +88,7 @@ async def _a_tree(hand: Hand) -> None:
     born = Append(run_id="r2", events=[ChildBorn(child="r2c")], expected_seq=seq, epoch=1)
     made = Append(run_id="r2c", events=[child], expected_seq=0)
     await hand.journal.append(born, made)
-    await hand.journal.command("r2", Cancel(by="bo", reason="too expensive"))
+    await hand.journal.command("r2", Cancel(by="bo", reason=f"too expensive, {ENDS}"))
     await hand.add(parent, Cancelled(rung="task_cancel"))
 
 
@@ -101,12 +102,22 @@ async def _a_leak(hand: Hand) -> None:
     await hand.add(
         claim,
         TextEnded(part=part, text=said, complete=False),
-        GuardTripped(guard="canary", on_hit="cancel", part=part, evidence=f"The key is {CANARY}"),
+        GuardTripped(
+            guard="canary", on_hit="cancel", part=part, evidence=f"The key is {CANARY}{ENDS}"
+        ),
         CancelRequested(by="canary", source="guard", reason="a leak", quarantine=True, now=True),
     )
     asked = (await hand.journal.head("r3")).seq
     await hand.journal.note(StopShown(asked_seq=asked, viewers=(viewer,)), "r3")
     await hand.add(claim, StepInterrupted(step="model-1", rung="transport_closed"), Cancelled())
+
+
+async def _a_wish(hand: Hand) -> None:
+    claim = await hand.begin("r6")
+    await hand.journal.command("r6", Cancel(by="ana"))
+    await hand.add(claim, Cancelled())
+    await hand.journal.release(claim.lease)
+    assert (await hand.journal.forget("r6", Forget(by="ops", reason="her wish"))).holds
 
 
 async def made(path: Path) -> None:

@@ -17,7 +17,8 @@ import pytest
 
 from pullcord.cli.main import main
 from pullcord.journal.chain import GENESIS, link
-from tests.stoplog.sample import CANARY, made
+from pullcord.journal.stoplog import cover
+from tests.stoplog.sample import CANARY, ENDS, made
 
 pytestmark = pytest.mark.campaign
 FULL = os.environ.get("PULLCORD_CAMPAIGN") == "full"
@@ -43,6 +44,10 @@ def unpacked(store: Path, tmp_path: Path, run: str) -> Path:
     return out
 
 
+def rows_of(path: Path) -> list[Any]:
+    return [json.loads(line) for line in path.read_bytes().split(b"\n") if line]
+
+
 def files(folder: Path) -> list[Path]:
     return sorted(path for path in folder.rglob("*") if path.is_file())
 
@@ -60,16 +65,16 @@ class Check:
         return self._main() == 0
 
 
-@pytest.mark.parametrize("run", ["r1", "r2", "r3", "r4"])
+@pytest.mark.parametrize("run", ["r1", "r2", "r3", "r4", "r6"])
 def test_it_verifies_with_nothing_but_python(run: str, store: Path, tmp_path: Path) -> None:
     out = unpacked(store, tmp_path, run)
     done = subprocess.run(
         [sys.executable, "-I", "-S", "verify.py"], cwd=out, capture_output=True, text=True
     )
     assert (done.returncode, done.stderr) == (0, "")
-    assert "15 entries of the stop log follow from one another" in done.stdout
-    assert "lines noted outside the database agree; the newest names entry 15" in done.stdout
-    assert len((out / "verify.py").read_text().splitlines()) <= 150
+    assert "17 entries of the stop log follow from one another" in done.stdout
+    assert "lines noted outside the database agree; the newest names entry 17" in done.stdout
+    assert len((out / "verify.py").read_text().splitlines()) <= 185
 
 
 def test_it_has_what_was_quarantined_and_nothing_of_other_runs(folder: Path) -> None:
@@ -77,7 +82,7 @@ def test_it_has_what_was_quarantined_and_nothing_of_other_runs(folder: Path) -> 
     assert CANARY.encode() in whole
     assert b"wrong path" not in whole  # said of r1
     assert b"too expensive" not in whole  # said of r2
-    rows = [json.loads(line) for line in (folder / "stops.jsonl").read_text().splitlines()]
+    rows = rows_of(folder / "stops.jsonl")
     assert {row.get("run", "hidden") for row in rows} == {"r3", "", "hidden"}
 
 
@@ -95,6 +100,71 @@ def test_the_same_run_makes_the_same_bytes(store: Path, tmp_path: Path) -> None:
     names = [str(path.relative_to(one)) for path in files(one)]
     same = [n for n in names if (one / n).read_bytes() == (other / n).read_bytes()]
     assert set(names) - set(same) <= {"SUMS", "bundle.json", "transcript.txt"}
+
+
+def test_no_sign_that_an_agent_says_makes_its_evidence_unreadable(
+    store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for run, name in (("r3", R3), ("r2", STOPS)):
+        out = unpacked(store, tmp_path, run)
+        assert ENDS.encode("utf-8").split(b"\x1c")[0] in (out / name).read_bytes()
+        assert Check(out)(monkeypatch), run
+
+
+@pytest.mark.parametrize("command", [("-I", "verify.py"), ("verify.py",)])
+@pytest.mark.parametrize("name", ["json", "hashlib", "pathlib", "typing", "__future__"])
+def test_nothing_that_lies_beside_it_is_imported(
+    command: tuple[str, ...], name: str, folder: Path
+) -> None:
+    (folder / f"{name}.py").write_text("print('All is well.')\nraise SystemExit(0)\n")
+    done = subprocess.run([sys.executable, *command], cwd=folder, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert done.stdout.startswith(f"BROKEN: '{name}.py' was not exported")
+
+
+@pytest.mark.parametrize(
+    "name", ["ADDENDUM.txt", "records/r9.jsonl", "records/more/of/it", "__pycache__/json.pyc"]
+)
+def test_a_file_that_was_not_exported_is_found(
+    name: str, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    check = Check(folder)
+    (folder / name).parent.mkdir(parents=True, exist_ok=True)
+    (folder / name).write_text("the operator confessed")
+    assert not check(monkeypatch)
+    (folder / name).unlink()
+    assert check(monkeypatch)
+    (folder / name).symlink_to(tmp_path)  # a folder elsewhere
+    assert not check(monkeypatch)
+
+
+def test_only_the_line_of_the_bundle_vouches_for_what_is_in_it_and_that_is_said(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whose a covered entry is, no hash shows: the stops of a run can be passed off as another's,
+    if its records are cut off before the first. The line of the bundle is then another one."""
+    check = Check(folder)
+    assert check(monkeypatch)
+    log, bundle = capsys.readouterr().out.splitlines()[-2:]
+    lines_of(STOPS, _covered)(folder)
+    lines_of(R3, lambda rows: rows.__delitem__(slice(3, None)))(folder)
+    about: Any = json.loads((folder / "bundle.json").read_text())
+    about["heads"]["r3"] = {"seq": 3, "hash": rows_of(folder / R3)[-1]["hash"]}
+    (folder / "bundle.json").write_text(json.dumps(about))
+    summed(folder)
+    assert check(monkeypatch)
+    said = capsys.readouterr().out
+    assert said.splitlines()[-2] == log
+    assert said.splitlines()[-1] != bundle
+    assert "for what is in here only the line 'bundle' vouches" in said
+
+
+def _covered(rows: list[Any]) -> None:
+    for row in rows:
+        if row.get("run"):
+            digest = bytes.fromhex(row.pop("digest"))
+            row["cover"] = cover(row.pop("run"), digest).hex()
+            row.pop("payload")
 
 
 def test_every_byte_that_is_changed_is_found(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -139,7 +209,7 @@ def summed(folder: Path) -> None:
 
 def lines_of(name: str, change: Callable[[list[Any]], object]) -> Callable[[Path], None]:
     def edit(folder: Path) -> None:
-        rows: list[Any] = [json.loads(line) for line in (folder / name).read_text().splitlines()]
+        rows = rows_of(folder / name)
         change(rows)
         (folder / name).write_text("".join(json.dumps(row) + "\n" for row in rows))
 
@@ -157,8 +227,7 @@ def anchor_of(change: Callable[[str], str]) -> Callable[[Path], None]:
 def forge(folder: Path) -> None:
     """Make a whole new chain of records that ends where the bundle says."""
     before, rows = GENESIS, list[Any]()
-    for line in (folder / R3).read_text().splitlines():
-        row: Any = json.loads(line)
+    for row in rows_of(folder / R3):
         payload = row["payload"].replace("canary", "parrot")
         digest = sha256(payload.encode()).digest()
         place = (row["seq"], row["at_ms"], row["epoch"])
@@ -171,6 +240,7 @@ def forge(folder: Path) -> None:
 
 
 R3 = "records/r3.jsonl"
+R6 = "records/r6.jsonl"
 STOPS = "stops.jsonl"
 MEANT: dict[str, Callable[[Path], None]] = {
     "a record deleted": lines_of(R3, lambda rows: rows.pop(2)),
@@ -197,4 +267,26 @@ def test_what_is_changed_on_purpose_is_found_although_the_sums_are_right(
     check = Check(folder)
     MEANT[name](folder)
     summed(folder)
+    assert not check(monkeypatch)
+
+
+FIRST = '{"type":"created","agent":"churn","thread":"r6"}'
+LEFT: dict[str, Callable[[Path], None]] = {
+    "the act gone": lines_of(R6, lambda rows: rows[-1].update(payload=None)),
+    "a payload still there": lines_of(R6, lambda rows: rows[0].update(payload=FIRST)),
+    "the entry gone": lines_of(STOPS, lambda rows: rows[14].update(payload=None)),
+}
+
+
+@pytest.mark.parametrize("name", LEFT)
+def test_of_a_forgotten_run_the_last_record_is_left_and_nothing_else(
+    name: str, store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = unpacked(store, tmp_path, "r6")
+    assert (
+        sha256(FIRST.encode()).hexdigest() == rows_of(out / R6)[0]["digest"]
+    )  # it is the true one
+    check = Check(out)
+    LEFT[name](out)
+    summed(out)
     assert not check(monkeypatch)

@@ -10,13 +10,17 @@ from pathlib import Path
 from typing import Any, cast
 
 import apsw
+import msgspec
 import pytest
 
 from pullcord.journal.anchor import AnchorFile, anchor_of
+from pullcord.journal.journal import Journal
+from pullcord.journal.memory import MemoryStore
 from pullcord.journal.sqlite_rows import Connection
 from pullcord.journal.stoplog import START, cover, next_hash
 from pullcord.journal.verify import Report, verify
-from tests.stoplog.sample import made
+from pullcord.testing import ManualClock
+from tests.stoplog.sample import fill, made
 
 pytestmark = pytest.mark.campaign
 FULL = os.environ.get("PULLCORD_CAMPAIGN") == "full"
@@ -74,6 +78,8 @@ def changed(value: object) -> Iterator[object]:
         case int():
             for bit in range(0, 63, 8):
                 yield value ^ (1 << bit)
+        case None:
+            yield b"{}"  # what it said was deleted, and something else is said
         case _:
             raise AssertionError(value)
 
@@ -96,7 +102,7 @@ def test_every_byte_of_every_entry_that_is_changed_is_found(sample: Sample) -> N
 def test_every_entry_that_is_deleted_is_found(sample: Sample) -> None:
     for row in sample.rows:
         assert sample.says_so("DELETE FROM stops WHERE n = ?", (row[0],)), row[0]
-        if row[1] != "r5":  # which the log itself says was forgotten
+        if row[3] is not None:  # else the log itself says that it was forgotten
             assert sample.says_so("UPDATE stops SET payload = NULL WHERE n = ?", (row[0],)), row[0]
         renumber = "DELETE FROM stops WHERE n = {0}; UPDATE stops SET n = n - 1 WHERE n > {0}"
         assert sample.says_so(renumber.format(row[0])), row[0]
@@ -123,9 +129,9 @@ def test_a_log_that_is_written_anew_is_found_by_the_anchor_alone(sample: Sample)
     sample.db.execute("BEGIN")
     try:
         before = START
-        for n, run, at_ms, payload, *_ in sample.rows:
-            forged = payload.replace(b'"ana"', b'"bob"')
-            digest = sha256(forged).digest()
+        for n, run, at_ms, payload, digest, _ in sample.rows:
+            forged = payload and payload.replace(b'"ana"', b'"bob"')
+            digest = sha256(forged).digest() if forged else digest
             before = next_hash(before, n, at_ms, cover(run, digest))
             row = "UPDATE stops SET payload = ?, digest = ?, hash = ? WHERE n = ?"
             sample.db.execute(row, (forged, digest, before, n))
@@ -195,13 +201,104 @@ def _digest(*said: Any) -> bytes:
 
 def test_words_may_be_gone_if_the_log_says_that_they_were_deleted(sample: Sample) -> None:
     """Retention: the chains still hold. Of any other run it is a deletion like another."""
-    for run, is_wrong in (("r5", False), ("r1", True)):
+    blank = "SELECT count(*) FROM records WHERE payload IS NULL AND covered IS NOT NULL"
+    assert sample.db.execute(blank).fetchall() == [(4,)]  # of r6, and nothing is broken
+    for run in ("r1", "r5"):
         gone = "UPDATE stops SET payload = NULL WHERE run = ?"
-        assert sample.says_so(gone, (run,)) is is_wrong
+        assert sample.says_so(gone, (run,))
         sample.db.create_scalar_function("digest", _digest, 1)
-        gone = "UPDATE records SET digest = digest(payload), payload = NULL "
+        gone = "UPDATE records SET covered = digest(payload), payload = NULL "
         gone += "WHERE run = (SELECT num FROM runs WHERE run_id = ?)"
-        assert sample.says_so(gone, (run,)) is is_wrong
+        assert sample.says_so(gone, (run,))
+
+
+R6 = "run = (SELECT num FROM runs WHERE run_id = 'r6')"
+LEFT = "covered = digest(payload), payload = NULL"
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        f"UPDATE records SET {LEFT} WHERE {R6} AND seq = 5",  # the act itself, with its digest
+        f"UPDATE records SET {LEFT} WHERE {R6} AND seq = 5; "
+        "UPDATE stops SET payload = NULL WHERE run = 'r6'",  # and what the log says of it
+        f"DELETE FROM records WHERE {R6} AND seq = 5",
+        f"UPDATE records SET payload = x'7b7d' WHERE {R6} AND seq = 2",
+        "UPDATE runs SET state = 'completed' WHERE run_id = 'r6'",
+        "UPDATE runs SET thread = 'r1' WHERE run_id = 'r6'",
+    ],
+)
+def test_a_forgotten_run_has_its_last_record_and_that_is_the_one_in_the_log(
+    sample: Sample, edit: str
+) -> None:
+    sample.db.create_scalar_function("digest", _digest, 1)
+    assert sample.says_so(edit)
+
+
+def test_a_payload_that_was_to_be_deleted_and_is_there_is_found(sample: Sample) -> None:
+    """Also the true one: somebody has kept it."""
+    first = b'{"type":"created","agent":"churn","thread":"r6"}'
+    back = f"UPDATE records SET payload = ?, covered = NULL WHERE {R6} AND seq = 1"
+    sample.db.execute("BEGIN")
+    try:
+        sample.db.execute(back, (first,))
+        [broken] = sample.checked().broken
+    finally:
+        sample.db.execute("ROLLBACK")
+    assert (broken.where, broken.at) == ("r6", 1)
+    assert "its payload was deleted, and it is there" in broken.why
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        "state = 'gone'",
+        "state = 'completed'",
+        "agent = 'nice'",
+        "thread = 'other'",
+        "parent = 'r1'",
+        "epoch = epoch + 1",
+    ],
+)
+def test_a_row_that_does_not_follow_from_the_records_is_found(sample: Sample, edit: str) -> None:
+    """Runs are found by it, by the kill switch too, and no chain covers it."""
+    for number in range(1, 8):
+        assert sample.says_so(f"UPDATE runs SET {edit} WHERE num = {number}"), number
+
+
+def test_no_row_hides_a_record_that_was_changed(sample: Sample) -> None:
+    changed = "UPDATE records SET at_ms = at_ms + 1 WHERE run = 5; "  # of r4, behind its stop
+    for row in (
+        "UPDATE runs SET state = 'gone' WHERE num = 5",
+        "UPDATE runs SET num = -5 WHERE num = 5; UPDATE records SET run = -5 WHERE run = 5",
+        "DELETE FROM runs WHERE num = 5",
+    ):
+        sample.db.execute("BEGIN")
+        try:
+            sample.db.execute(changed + row)
+            assert {one.where for one in sample.checked().broken} & {"r4", "number 5"}, row
+        finally:
+            sample.db.execute("ROLLBACK")
+
+
+async def test_a_store_in_memory_is_checked_like_a_file(tmp_path: Path) -> None:
+    store, clock = MemoryStore(), ManualClock()
+    async with Journal(store, clock=clock) as journal:
+        await fill(journal, clock)
+        report = store.read(lambda view: verify(view, AnchorFile(tmp_path / "none")))
+        assert (report.broken, report.runs, report.stops, report.forgotten) == ([], 7, 17, 6)
+        [head] = [head for head in await journal.runs() if head.run_id == "r1"]
+        other = msgspec.structs.replace(head, agent="nice")
+        store.write(lambda tx: tx.put_head(other))
+        [broken] = store.read(lambda view: verify(view, AnchorFile(tmp_path / "none"))).broken
+        assert (broken.where, broken.at, broken.holds) == ("r1", 0, head.seq)
+
+
+def test_records_of_no_run_are_found(sample: Sample) -> None:
+    stray = "INSERT INTO records SELECT 900 + seq, {0}, seq, at_ms, epoch, payload, digest, hash, "
+    stray += "drift_ms, covered FROM records WHERE run = 1"
+    for number in (-1, 0, 8, 2**62):
+        assert sample.says_so(stray.format(number)), number
 
 
 def test_it_names_the_first_that_is_wrong_and_what_is_true_up_to_there(sample: Sample) -> None:

@@ -56,14 +56,16 @@ def log(original: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> L
 
 def test_a_stop_is_one_line(log: Log) -> None:
     lines = log("show").out.splitlines()
-    assert len(lines) == 9  # of 15 entries
+    assert len(lines) == 11  # of 17 entries
     assert "r1  pause asked by ana (page, session) “wrong path” · in flight: pay" in lines[0]
     assert "in effect after 250 ms (cooperative) · pay done" in lines[0]
     assert "cancel asked by canary (guard) “a leak” · quarantine" in lines[3]
     assert "shown to ana (page, session): 3 records, 27 characters of say-model-1-1-0" in lines[3]
     assert "stop at a limit asked by limits (limit)" in lines[4]
     assert "requeue asked by w1 (shutdown)" in lines[5]
-    assert "kill switch engaged by ops “drill”" in lines[6]
+    assert "r6  (what it said was deleted" in lines[6]
+    assert "forgot what was said in r6 by ops “her wish”" in lines[8]
+    assert "kill switch engaged by ops “drill”" in lines[9]
     assert log("show", "r2").out.count("\n") == 1
     assert log("show", "r2c").out.count("(parent)") == 1
 
@@ -72,14 +74,14 @@ def test_a_log_that_holds_says_what_to_note_elsewhere(log: Log) -> None:
     done = log("verify")
     head = log("head").out.strip()
     assert (done.status, done.err) == (0, "")
-    assert "The stop log holds: 15 entries" in done.out
-    assert "The journal holds: 31 records of 6 runs" in done.out
+    assert "The stop log holds: 17 entries" in done.out
+    assert "The journal holds: 36 records of 7 runs" in done.out
     assert f"Note elsewhere, or compare: {head}" in done.out
     assert log.store.with_name("runs.db.anchor").read_text().endswith(f"{head}\n")
     report = log("verify", "r1", "--json").json
     assert (report["runs"], report["broken"]) == (1, [])
     assert log("head", "--json").json == {
-        "n": 15,
+        "n": 17,
         "hash": head.split()[2],
         "at_ms": int(head.split()[3]),
     }
@@ -99,17 +101,43 @@ def test_what_is_wrong_is_named_with_what_is_true_up_to_there(log: Log) -> None:
     assert [one["where"] for one in broken.json["broken"]] == ["stop log", "r1"]
 
 
+def test_a_row_that_says_something_else_than_the_records_is_named(log: Log, tmp_path: Path) -> None:
+    log.edit("UPDATE runs SET state = 'gone' WHERE run_id = 'r1'")
+    for words in ((), ("r1",)):
+        done = log("verify", *words)
+        assert done.status == BROKEN
+        assert "BROKEN: the row of run r1: it says state gone, and the records say" in done.out
+        assert "Up to record 7 it is as it was written" in done.out
+    assert log("show", "r1").status == 0
+    assert log("export", "r1", "-o", str(tmp_path / "e.zip")).status == 0  # it is evidence
+
+
+def test_records_without_a_run_are_named(log: Log) -> None:
+    log.edit(
+        "INSERT INTO runs SELECT 90, 'extra', 'churn', 'extra', NULL, 0, 'queued', 0, '', '', "
+        "0, 0, 0"
+    )
+    log.edit(
+        "INSERT INTO records SELECT 900 + seq, 91, seq, at_ms, epoch, payload, digest, hash, "
+        "drift_ms, covered FROM records WHERE run = 1"
+    )
+    done = log("verify")
+    assert done.status == BROKEN
+    assert "BROKEN: record 1 of run extra: it has no records" in done.out
+    assert "BROKEN: the row of run number 91: it has records, and what they are" in done.out
+
+
 def test_a_copy_of_the_anchor_kept_elsewhere_counts_and_none_is_said(
     log: Log, tmp_path: Path
 ) -> None:
     anchor = log.store.with_name("runs.db.anchor")
     anchor.rename(tmp_path / "elsewhere")
     assert "There is no anchor" in log("verify").out
-    log.edit("DELETE FROM stops WHERE n > 12")
+    log.edit("DELETE FROM stops WHERE n > 15")
     assert log("verify").status == 0  # nothing is left that could tell
     done = log("verify", "--anchor", str(tmp_path / "elsewhere"))
     assert done.status == BROKEN
-    assert "the stop log ends with 12: what came behind is gone" in done.out
+    assert "the stop log ends with 15: what came behind is gone" in done.out
     assert log("verify", "--anchor", str(tmp_path / "nowhere")).status == 2
 
 

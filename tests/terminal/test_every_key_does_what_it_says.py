@@ -163,7 +163,9 @@ def test_e_changes_the_arguments_in_a_line_and_it_is_asked_about_anew(desk: Desk
         at.press_until("e", "JSON: ")
         at.press("\x15", '{"eur": 1, "to": "bo"}', ENTER)
         desk.until(lambda run: len(run.questions) == 2)
-        at.shows("? Waiting for you · approve pay", "edited by ana")
+        at.shows(
+            "? Waiting for you · approve pay", "edited by ana", "Changed, and not called yet: a"
+        )
         at.press("a")
         at.shows("eur = 1")
 

@@ -208,6 +208,78 @@ def test_holding_a_key_down_allows_nothing_that_was_not_read() -> None:
     assert hands.asked == []
 
 
+DOUBT = Open(
+    "r1",
+    "a",
+    "doubt-write-1",
+    "doubt",
+    "Nobody knows whether step 'write_file' happened: it began, and was cut off before it could "
+    "say. It happened (happened), run it (run), or go on without it (skip)?",
+    None,
+    "write-1",
+)
+
+
+@pytest.mark.parametrize("columns", [24, 36, 80, 100, 200])
+@pytest.mark.parametrize(
+    ("asked", "answers"),
+    [
+        (DOUBT, "happened, run or skip"),
+        (DOUBT._replace(kind="question", details={"choices": ["now", "later"]}), "now or later"),
+    ],
+)
+def test_a_question_that_takes_only_some_answers_says_which_however_long_it_is(
+    columns: int, asked: Open, answers: str
+) -> None:
+    paint(is_terminal=False)
+    hands = Hands(running())
+    hands.questions = [asked]
+    session = at_a_terminal(hands)
+    session.press(Key("char", "a"))
+    session.press(Key("paste", "skip"))
+    shown = session.bar(columns, 24)
+    assert [row for row in shown if answers in row], shown
+    assert [row for row in shown if "skip▏" in row], shown
+    assert columns < 40 or f"? {answers}: skip▏" in shown
+    assert all(width(row) <= columns for row in shown)
+
+
+def test_a_word_on_a_call_that_is_not_shown_says_which_key_shows_it() -> None:
+    paint(is_terminal=False)
+    for key in "yne":
+        session = at_a_terminal(Hands(running(), [CARD]))
+        session.press(Key("char", key))
+        assert f"Press a first: it shows what waits for your word. Then {key} counts." in "".join(
+            session.bar(200, 24)
+        )
+    session = at_a_terminal(Hands(running()))
+    session.press(Key("char", "y"))
+    assert "Nothing waits for your word." in "".join(session.bar(80, 24))
+
+
+def test_after_the_arguments_were_changed_it_says_what_to_press() -> None:
+    paint(is_terminal=False)
+    hands, clock = Hands(running(), [CARD]), Clock()
+    session = at_a_terminal(hands, clock, Keymap({"review": "v"}))
+    session.press(Key("char", "v"))
+    session.bar(80, 24)
+    clock.now += ARMED_AFTER_S
+    session.press(Key("char", "e"))
+    session.press(Key("enter"))
+    [changed] = hands.asked
+    assert isinstance(changed, Approve)
+    assert changed.edited
+    assert "v shows the call as it is now" in " ".join(session.bar(200, 24))
+
+
+def test_what_expires_in_days_says_so_in_days() -> None:
+    paint(is_terminal=False)
+    week = 7 * 24 * 3_600_000
+    session = at_a_terminal(Hands(running(), [CARD._replace(expires_at_ms=week - 5000)]))
+    session.press(Key("char", "a"))
+    assert "expires in 6 days" in session.bar(80, 24)[0]
+
+
 def test_a_resume_is_refused_if_somebody_else_has_controlled_the_run_meanwhile() -> None:
     paused = after(PauseRequested(by="bo"))
     assert paused.state is RunState.PAUSED

@@ -405,7 +405,44 @@ async def test_a_question_is_answered_in_place(office: Office) -> None:
     async with looking(office) as eyes:
         await eyes.press("a")
         await eyes.sees("│ Which year?")
-        await eyes.press("e")
+        await eyes.until(lambda: eyes.app.bar.ask)
         await eyes.write("2026")
         await eyes.press("enter")
         assert value_of((await eyes.recorded("r1", Answered)).value) == 2026
+
+
+async def test_a_step_in_doubt_says_in_its_line_which_answers_there_are(office: Office) -> None:
+    said = "Nobody knows whether step 'write_file' happened: it began, and was cut off before it "
+    text = f"{said}could say. It happened (happened), run it (run), or go on without it (skip)?"
+    begun = StepStarted(step="s1", name="write_file")
+    await office.working(
+        "r1", begun, QuestionAsked(question="q1", kind="doubt", text=text, step="s1")
+    )
+    async with looking(office, size=(100, 30)) as eyes:
+        await eyes.press("a")
+        await eyes.sees("\nhappened, run or skip >")
+        await eyes.write("sk")
+        assert "\nhappened, run or skip > sk\n" in eyes.text
+
+
+async def test_a_again_answers_a_question_whose_line_was_closed(office: Office) -> None:
+    await office.working("r1", QuestionAsked(question="q1", text="Which year?"))
+    async with looking(office) as eyes:
+        await eyes.press("a")
+        await eyes.until(lambda: eyes.app.bar.ask)
+        await eyes.press("escape")
+        assert eyes.app.bar.ask is None
+        await eyes.press("e")
+        assert eyes.app.bar.ask
+        await eyes.press("escape", "a")
+        await eyes.until(lambda: eyes.app.bar.ask)
+
+
+async def test_a_opens_no_line_over_one_that_somebody_writes_in(office: Office) -> None:
+    await office.working("r1", QuestionAsked(question="q1", text="Which year?"))
+    async with looking(office) as eyes:
+        eyes.hit("a", "r")
+        await eyes.sees("│ Which year?")
+        await eyes.whole()
+        assert eyes.app.bar.ask
+        assert eyes.app.bar.ask.name == "redirect"

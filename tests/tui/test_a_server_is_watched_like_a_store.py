@@ -116,7 +116,7 @@ async def test_a_call_is_allowed_and_a_question_answered(serving: Serving) -> No
         await eyes.until(lambda: "r2" in eyes.app.roster.rows and eyes.app.roster.needing)
         await eyes.press("a")
         await eyes.sees("│ ship it?")
-        await eyes.press("e")
+        await eyes.until(lambda: eyes.app.bar.ask)
         await eyes.write("yes")
         await eyes.press("enter")
         serving.here.ended("r2")

@@ -85,3 +85,16 @@ async def test_the_bar_is_whole_at_any_size(office: Office, width: int, height: 
         ):
             assert word in bar
         assert "Score churn risk" in eyes.lines[1]  # and so is the run in the list
+
+
+@pytest.mark.parametrize("width", [60, 80, 109, 110, 115, 120])
+async def test_the_names_of_the_views_and_the_help_are_whole(office: Office, width: int) -> None:
+    await office.waiting("r1")
+    async with looking(office, size=(width, 50)) as eyes:
+        await eyes.look_at("r1")
+        await eyes.sees("5 receipt")
+        assert "3 approvals" in eyes.text
+        await eyes.press("?")
+        await eyes.sees("Every press is signed")
+        assert "journal." in eyes.text
+        assert "5 receipt" in eyes.text

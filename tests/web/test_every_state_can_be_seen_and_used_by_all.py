@@ -73,7 +73,8 @@ async def test_a_run_in_every_state_has_nothing_that_keeps_somebody_out(
             run = await at.bring(state)
             await ana.page.goto(f"{at.here.base}#/runs/{run.id}")
             label = (await run.look()).state
-            await expect(ana.page.get_by_text(run.id).first).to_be_visible()
+            shown = ana.page.get_by_role("main").get_by_text(run.id).first
+            await expect(shown).to_be_visible()
             await expect(bar(ana.page)).to_have_attribute("data-state", label)
             found += await look_over(ana.page, f"run-{state}")
             await run.cancel(now=True)  # so that the next one is the only one that speaks

@@ -6,7 +6,7 @@ from pathlib import Path
 from playwright.async_api import Browser, Locator, Page, expect
 
 from pullcord import RunState as S
-from tests.web.browser import button, press, shows
+from tests.web.browser import bar, button, press, shows
 from tests.web.house import House, house
 from tests.web.people import Person, person
 from tests.web.staff import Staff
@@ -71,10 +71,11 @@ async def test_nothing_starts_or_goes_on_until_the_release_which_resumes_nothing
         await shows(ana.page, "Score churn risk")
         await stop_everything(ana, "the mailer leaks")
         await shows(ana.page, "Paused")
-        await press(ana.page, "Resume")
-        await expect(ana.page.get_by_text("kill switch").first).to_be_visible()
+        await button(ana.page, "Resume").click(force=True)
+        await expect(bar(ana.page).locator(".notice")).to_contain_text("release it first")
         await try_to_start(ana, here)
         await expect(ana.page.get_by_role("alert")).to_contain_text("kill switch")
+        await expect(ana.page.get_by_role("alert")).to_contain_text("Release it first")
         await release(ana, "the mailer is mended")
         assert (await run.look()).state is S.PAUSED
         assert len(await here.runtime.journal.listed(limit=10)) == 1

@@ -1,16 +1,20 @@
-"""Check this bundle: python verify.py [FOLDER]. Needs Python 3.8 or later, and nothing else.
+"""Check this bundle: python3 -I verify.py [FOLDER]. Needs Python 3.8 or later, and nothing else.
 
-What it shows: every file is the one that was exported; the records of each run and the stop log
-follow from one another, from the first to the last, as they were written; each entry of the stop
-log that is about a record names that very record; and the lines that were noted outside the
-database name the same entries. What it cannot show: that whoever exported it had not rewritten
-all of that before. Compare the two lines it prints last with what was noted elsewhere.
+What it shows: every file is the one that was exported, and there is no other; the records of each
+run and the stop log follow from one another, from the first to the last, as they were written; each
+entry of the stop log that is about a record names that very record; and the lines that were noted
+outside the database name the same entries. What it cannot show: that nobody has rewritten all of
+that, or this file. Compare the lines it prints last with what was noted elsewhere, and this file
+with one of your own.
 """
 
-from __future__ import annotations
+import sys
+
+if __name__ == "__main__" and not getattr(sys.flags, "safe_path", sys.flags.isolated):
+    # Nothing that somebody has put beside this file is to be imported by it.
+    sys.path[:] = [path for path in sys.path[1:] if path not in ("", ".", sys.path[0])]
 
 import json
-import sys
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -25,7 +29,7 @@ def main() -> int:
     try:
         seal = check_sums(folder)
         about: Any = json.loads(read(folder, "bundle.json"))
-        stops = [json.loads(line) for line in read(folder, "stops.jsonl").splitlines()]
+        stops = rows_of(folder, "stops.jsonl")
         head, forgotten = check_stops(stops)
         if head != (about["stop_log"]["n"], about["stop_log"]["hash"]):
             raise Wrong("bundle.json: the stop log does not end where it says")
@@ -33,7 +37,7 @@ def main() -> int:
         check_gone(stops, records, forgotten)
         claims = check_claims(stops, records)
         lines, newest = check_anchor(read(folder, "anchor.txt"), stops)
-    except (Wrong, OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (Wrong, OSError, ValueError, LookupError, TypeError, AttributeError) as error:
         print("BROKEN:", error if isinstance(error, Wrong) else repr(error))
         return 1
     total = sum(len(found) for found in records.values())
@@ -41,6 +45,8 @@ def main() -> int:
     print(f"{total} records of {len(records)} runs follow from one another.")
     print(f"{len(stops)} entries of the stop log follow from one another; {claims} name a record.")
     print(f"{lines} lines noted outside the database agree; the newest names entry {newest}.")
+    print("The line 'stop log' vouches for the log. Of entries that are only a digest here no hash")
+    print("shows whose they are: for what is in here only the line 'bundle' vouches.")
     print(f"Note elsewhere, or compare: stop log {head[0]} {head[1]}")
     print(f"Note elsewhere, or compare: bundle {seal}")
     return 0
@@ -50,13 +56,22 @@ def read(folder: Path, name: str) -> str:
     return (folder / name).read_bytes().decode("utf-8")
 
 
+def rows_of(folder: Path, name: str) -> Any:
+    """One of each line. (Not by splitlines, to which U+2028 within a text is the end of a line.)"""
+    return [json.loads(line) for line in read(folder, name).split("\n") if line]
+
+
 def check_sums(folder: Path) -> str:
     text = read(folder, "SUMS")
     body = text.rstrip("\n").rpartition("\n")[0]
     seal = sha256((body + "\n").encode()).hexdigest()
     if text != f"{body}\n{seal}  SUMS\n":
         raise Wrong("SUMS: its last line is not the sum of the lines above")
-    for line in body.splitlines():
+    here = {p.relative_to(folder).as_posix() for p in folder.rglob("*") if not is_folder(p)}
+    named = {line.partition("  ")[2] for line in body.split("\n")} | {"SUMS"}
+    if here - named:
+        raise Wrong(f"{min(here - named)!r} was not exported: somebody has put it here")
+    for line in body.split("\n"):
         wanted, _, name = line.partition("  ")
         if name.startswith("/") or ".." in name:
             raise Wrong(f"SUMS: {name} is no file of a bundle")
@@ -67,19 +82,27 @@ def check_sums(folder: Path) -> str:
     return seal
 
 
+def is_folder(path: Path) -> bool:
+    return path.is_dir() and not path.is_symlink()
+
+
+def has_words(row: Any) -> bool:
+    return row.get("payload") is not None or "payload_hex" in row
+
+
 def digest_of(row: Any, what: str) -> bytes:
     """The digest of what it says; of what was deleted or left out, the digest that was kept."""
     kept = bytes.fromhex(row["digest"])
     said = row.get("payload")
     data = bytes.fromhex(row["payload_hex"]) if "payload_hex" in row else (said or "").encode()
-    if (said is not None or "payload_hex" in row) and sha256(data).digest() != kept:
+    if has_words(row) and sha256(data).digest() != kept:
         raise Wrong(f"{what} does not say what it said when it was written")
     return kept
 
 
 def check_stops(stops: Any) -> Any:
     before = b"\0" * 32
-    forgotten: set[str] = set()
+    forgotten: Any = {}  # run: the entry that says so
     for n, row in enumerate(stops, 1):
         if row["n"] != n:
             raise Wrong(f"entry {n} of the stop log: entry {row['n']} stands in its place")
@@ -90,14 +113,15 @@ def check_stops(stops: Any) -> Any:
         before = sha256(b"stop\0" + before + cover + b"%d\0%d" % (n, row["at_ms"])).digest()
         if before.hex() != row["hash"]:
             raise Wrong(f"entry {n} of the stop log does not follow from the entry before")
-        act: Any = json.loads(row["payload"])["act"] if row.get("payload") else {}
-        forgotten.update(act["runs"] if act.get("what") == "forgotten" else ())
+        entry: Any = json.loads(row["payload"]) if row.get("payload") else {"act": {}}
+        if entry["act"].get("what") == "forgotten" and entry["act"]["runs"] == [entry.get("run")]:
+            forgotten[entry["run"]] = {**entry, "n": n}
     return (len(stops), before.hex() if stops else ""), forgotten
 
 
 def check_run(folder: Path, run: str, end: Any) -> Any:
     before, seq = b"\0" * 32, 0
-    rows = [json.loads(line) for line in read(folder, f"records/{run}.jsonl").splitlines()]
+    rows = rows_of(folder, f"records/{run}.jsonl")
     for seq, row in enumerate(rows, 1):
         if row["seq"] != seq:
             raise Wrong(f"record {seq} of {run}: record {row['seq']} stands in its place")
@@ -113,13 +137,20 @@ def check_run(folder: Path, run: str, end: Any) -> Any:
 
 
 def check_gone(stops: Any, records: Any, forgotten: Any) -> None:
-    """What a row said may be gone only if the log says that it was deleted."""
-    rows = [(row["run"], f"entry {row['n']}", row) for row in stops if "cover" not in row]
-    for run, found in records.items():
-        rows += [(run, f"record {row['seq']} of {run}", row) for row in found]
-    for run, what, row in rows:
-        if row.get("payload") is None and "payload_hex" not in row and run not in forgotten:
-            raise Wrong(f"what {what} said is gone, and the log does not say that it was deleted")
+    """What a row said may be gone only if the log says that it was deleted: then a run has nothing
+    left but its last record, which says so as well, and which the log names."""
+    for row in stops:
+        act = forgotten.get(row.get("run"), {"n": 0})
+        if "cover" not in row and not has_words(row) and row["n"] >= act["n"]:
+            raise Wrong(f"what entry {row['n']} said is gone, and not by a deletion in the log")
+    for run, rows in records.items():
+        act, last = forgotten.get(run), rows[-1].get("payload") or ""
+        told = [row["seq"] for row in rows if has_words(row)]
+        says_so = last.startswith('{"type":"forgotten"')
+        if act is None and (says_so or told != list(range(1, len(rows) + 1))):
+            raise Wrong(f"what records of {run} said is gone, and not by a deletion in the log")
+        if act and (not says_so or told != [act["seq"]] or act["hash"] != rows[-1]["hash"]):
+            raise Wrong(f"{run} was forgotten, and its last record does not say so, or not alone")
 
 
 def check_claims(stops: Any, records: Any) -> int:

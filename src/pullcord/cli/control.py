@@ -38,8 +38,8 @@ _SAYS: Final = {
     },
     "resume": {"queued": "{run} goes on.", "running": "{run} goes on."},
     "cancel": {
-        "cancelling": "Cancelling {run}. Nothing more starts; what is under way is being stopped.",
-        "cancelled": "Cancelled {run}. What it had finished is kept.",
+        "cancelling": "Cancelling {run}. Nothing more starts; what is under way is being stopped. ",
+        "cancelled": "Cancelled {run}. ",
     },
 }
 _DONE: Final = {"answer": "Answered", "approve": "Approved", "deny": "Denied"}
@@ -165,7 +165,10 @@ def _say(asked: Any, cord: Cord, ack: Ack, *, drive_here: bool) -> None:
         _say_instruction(asked, cord, ack)
     said = _SAYS.get(asked.verb, {}).get(ack.state)
     if said:
-        print(said.format(run=asked.run))
+        more = _kept(asked) if asked.verb == "cancel" else ""
+        print(f"{said.format(run=asked.run)}{more}")
+        if asked.verb == "cancel":
+            _say_if_alone(asked, cord)
     elif asked.verb in _DONE:
         _say_answered(asked, cord)
     elif asked.verb == "settle":
@@ -179,11 +182,23 @@ def _say(asked: Any, cord: Cord, ack: Ack, *, drive_here: bool) -> None:
     return None
 
 
+def _kept(asked: Any) -> str:
+    """What becomes of what a cancelled run had finished: a process may have undone it by now."""
+    if asked.no_undo:
+        return "What it had finished is kept."
+    since = f" of what came after {asked.back_to}" if asked.back_to else ""
+    return f"What can be undone{since} is taken back, and the rest is kept."
+
+
 def _say_answered(asked: Any, cord: Cord) -> None:
     if getattr(asked, "args", None) is not None:
         print(f"Changed. Look at the call it is now: pullcord approvals {asked.run}")
     else:
         print(f"{_DONE[asked.verb]} {asked.question} of {asked.run}.")
+    _say_if_alone(asked, cord)
+
+
+def _say_if_alone(asked: Any, cord: Cord) -> None:
     if cord.glance(asked.run).is_alone:
         print(f"No process drives it. Drive it here: pullcord resume {asked.run}")
 

@@ -8,8 +8,8 @@ from pullcord.cli.live_card import Shown
 from pullcord.cli.live_hand import Seen
 from pullcord.cli.live_notice import Notice
 from pullcord.cli.live_writing import Writing
-from pullcord.cli.words import clock as told
 from pullcord.core.keys import Keymap
+from pullcord.tui.words import left
 
 
 class Foot:
@@ -51,7 +51,7 @@ class Foot:
                 aside = "Enter sends · Esc closes"
                 body = writing.shown(columns, panel)
             case Shown() as shown:
-                aside = f"expires in {told(shown.card.expires_at_ms - self.seen.now_ms)}"
+                aside = f"expires in {left(shown.card.expires_at_ms - self.seen.now_ms)}"
                 body = shown.page(columns, max(of_rows * 2 // 3, BODY_ROWS), self._clock())
             case _:
                 body = keys(panel, columns, self._bound, self.notice.text)
@@ -63,8 +63,8 @@ class Foot:
         due = [1.0 - now % 1.0]
         if isinstance(self.open, Again):
             due.append(self.open.until_s - now)
-        if isinstance(self.open, Shown) and (left := self.open.waits_s(now)):
-            due.append(left)
-        if left := self.notice.left_s:
-            due.append(left)
+        if isinstance(self.open, Shown) and (wait_s := self.open.waits_s(now)):
+            due.append(wait_s)
+        if stands_s := self.notice.left_s:
+            due.append(stands_s)
         return max(min(due), 0.02)

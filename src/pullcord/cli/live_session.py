@@ -22,6 +22,7 @@ from pullcord.core.panel import Button, Panel
 from pullcord.core.states import RunState
 from pullcord.core.values import dump
 from pullcord.errors import PullcordError
+from pullcord.tui.choices import choices_of
 
 _REST_S: Final = 0.05
 _S = RunState
@@ -124,8 +125,18 @@ class Session:
                 self._ask_again("leave", "Leave", says, self._give_back)
             case "help":
                 self._tell(help_text(self._bound, self._columns))
+            case "approve" | "deny" | "edit" as word:
+                self._say(self._not_shown(word))
             case _:
                 pass
+
+    def _not_shown(self, word: str) -> str:
+        """Why a word on a call does nothing: none is on the screen."""
+        seen = self._foot.seen
+        first = f"Press {self._bound['review']} first: it shows what waits for your word."
+        if seen.cards:
+            return f"{first} Then {self._bound[word]} counts."
+        return first if seen.questions else "Nothing waits for your word."
 
     def _with(self, verbs: tuple[str, ...], does: Callable[[Button], None]) -> None:
         """What the panel offers for these verbs, or why it does not."""
@@ -221,14 +232,18 @@ class Session:
             self._foot.open = writing
             return self._tell_trouble(str(error))
         self._foot.open = None
-        return self._send(command, writing.run)
+        if self._is_sent(command, writing.run) and writing.kind == "args":
+            shows = f"{self._bound['review']} shows the call as it is now"
+            self._say(f"Changed, and not called yet: {shows}, to allow it.")
+        return None
 
     def _next_card(self) -> None:
         if self._foot.seen.cards:
             self._foot.open = Shown(self._foot.seen.cards[0], self._clock(), self._bound)
         elif self._foot.seen.questions:
             one = self._foot.seen.questions[0]
-            self._foot.open = Writing("answer", one.run, question=one.question, about=one.text)
+            said: Any = {"about": one.text, "choices": choices_of(one)}
+            self._foot.open = Writing("answer", one.run, question=one.question, **said)
         else:
             self._say("Nothing waits for your word.")
 
@@ -264,15 +279,20 @@ class Session:
     # --- sending, and what comes back ---
 
     def _send(self, command: Command, run: str = "") -> None:
+        self._is_sent(command, run)
+
+    def _is_sent(self, command: Command, run: str) -> bool:
+        """Send it, and return whether it holds. If not, it is said why."""
         try:
             ack = self._hands.ask(run or self.panel.run, command)
         except PullcordError as error:
-            return self._tell_trouble(str(error))
+            self._tell_trouble(str(error))
+            return False
         self._say("")
         self.refresh()
         if not ack.holds:
             self._tell_trouble(ack.message)
-        return None
+        return ack.holds
 
     def _tell_trouble(self, message: str) -> None:
         self._tell(f"{message}\n")

@@ -5,27 +5,38 @@ from typing import Any, Final, Literal, TypeAlias
 import msgspec
 
 from pullcord.cli.live_line import Line
-from pullcord.cli.live_text import clip
+from pullcord.cli.live_text import clip, width
 from pullcord.cli.words import coloured, line
 from pullcord.core.commands import Answer, Approve, Command, Deny, Redirect
 from pullcord.core.panel import Panel
 from pullcord.core.values import dump
 from pullcord.errors import InvalidInput
+from pullcord.tui.choices import DOUBT, either
 
 Kind: TypeAlias = Literal["redirect", "answer", "deny", "args"]
 _SIGN: Final = {"redirect": "↪ ", "answer": "? ", "deny": "Deny, because: ", "args": "JSON: "}
+_ROOM: Final = 12  # columns to write in
+_DOUBT: Final = 'run: begin it again · skip: go on without it · or {"happened": RESULT}'
 
 
 class Writing:
-    """`question`: what it answers; `about`: in words."""
+    """`question`: what it answers; `about`: in words; `choices`: the only answers it takes."""
 
     def __init__(
-        self, kind: Kind, run: str, *, question: str = "", about: str = "", text: str = ""
+        self,
+        kind: Kind,
+        run: str,
+        *,
+        question: str = "",
+        about: str = "",
+        text: str = "",
+        choices: tuple[str, ...] = (),
     ) -> None:
         self.kind: Kind = kind
         self.run = run
         self.question = question
         self.about = about
+        self.choices = choices
         self.line = Line(text)
 
     @property
@@ -50,14 +61,14 @@ class Writing:
                 return Approve(**who, question=self.question, edited=True, args=args)
 
     def shown(self, columns: int, panel: Panel) -> list[str]:
-        sign = _SIGN[self.kind]
-        mine = sign + self.line.shown(columns - len(sign))
+        sign = self._sign(columns)
+        mine = sign + self.line.shown(columns - width(sign))
         match self.kind:
             case "redirect":
                 return [mine, *self._diff(columns, panel)]
             case "answer":
                 asked = clip(line(self.about, 500), columns)
-                hint = "JSON, or else text; the first answer counts"
+                hint = self._hint(sign)
                 return [coloured(asked, "1"), mine, coloured(clip(hint, columns), "2")]
             case "deny":
                 said = f"{line(self.about, 60)} is not called. The agent is told why, and goes on."
@@ -65,6 +76,19 @@ class Writing:
             case _:
                 said = "It is not called as it is: the changed call is asked about anew."
                 return [mine, coloured(clip(said, columns), "2"), ""]
+
+    def _sign(self, columns: int) -> str:
+        """What stands before what is written: the answers there are, if there are only some, as far
+        as they leave room for one."""
+        sign = f"? {either(self.choices)}: " if self.choices else _SIGN[self.kind]
+        return sign if width(sign) <= columns - _ROOM else _SIGN[self.kind]
+
+    def _hint(self, sign: str) -> str:
+        if not self.choices:
+            return "JSON, or else text; the first answer counts"
+        if sign == _SIGN[self.kind]:
+            return either(self.choices)
+        return _DOUBT if self.choices == DOUBT else "the first answer counts"
 
     def _diff(self, columns: int, panel: Panel) -> list[str]:
         if panel.next is None:

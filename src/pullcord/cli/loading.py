@@ -1,5 +1,6 @@
 """Agents from a file: which there are, and which one is meant."""
 
+import ast
 import importlib.util
 import inspect
 import os
@@ -18,11 +19,14 @@ def load_agents(target: str, cwd: str | None) -> tuple[dict[str, Agent], str]:
     each other.
     """
     where, _, name = target.rpartition(":")
+    if Path(cwd or ".", file := target.removesuffix(":")).is_file():
+        raise InvalidInput(_which(file, Path(cwd or ".", file)))
     path = Path(cwd or ".", where).resolve()
-    if not where or not name or not path.is_file():
+    if not where or not path.is_file():
         raise InvalidInput(
             f"{target!r} does not name an agent: it takes a file and a function in it, and "
-            f"{path} is not a file. Nothing was started. For example: pullcord run report.py:churn"
+            f"{path if where else target} is not a file. Nothing was started. For example: "
+            "pullcord run report.py:churn"
         )
     agents = _agents_in(path)
     if name not in agents:
@@ -52,6 +56,44 @@ def load_file(file: str) -> dict[str, Agent]:
             "whose first parameter is called ctx, or a pydantic_ai.Agent."
         )
     return agents
+
+
+def _which(file: str, path: Path) -> str:
+    """What to write instead of a file alone. Nothing of it is carried out to find that out."""
+    known = ", ".join(f"{file}:{name}" for name in names_in(path))
+    which = f"Name one of them: {known}" if known else f"For example: pullcord run {file}:churn"
+    return (
+        f"{file!r} is a file, and does not say which agent in it is meant. Nothing was started. "
+        f"{which}"
+    )
+
+
+def names_in(path: Path) -> list[str]:
+    """What looks like an agent in a file, as far as can be seen by reading it."""
+    try:
+        body = ast.parse(path.read_bytes()).body
+    except (SyntaxError, ValueError, OSError):
+        return []
+    return [name for node in body for name in _names(node)]
+
+
+def _names(node: ast.stmt) -> list[str]:
+    if isinstance(node, ast.AsyncFunctionDef):
+        given = [*node.args.posonlyargs, *node.args.args]
+        return [node.name] if given and given[0].arg == "ctx" else []
+    targets = node.targets if isinstance(node, ast.Assign) else []
+    targets = [node.target] if isinstance(node, ast.AnnAssign) else targets
+    made = getattr(node, "value", None)
+    if not isinstance(made, ast.Call) or not _is_agent(made.func):
+        return []
+    return [target.id for target in targets if isinstance(target, ast.Name)]
+
+
+def _is_agent(called: ast.expr) -> bool:
+    """Agent(...), pullcord.Agent(...), Agent[Deps, str](...), PydanticAgent(...)"""
+    called = called.value if isinstance(called, ast.Subscript) else called
+    name = called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")
+    return name.endswith("Agent")
 
 
 def _agents_in(path: Path) -> dict[str, Agent]:

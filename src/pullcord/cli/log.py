@@ -56,7 +56,7 @@ def _looking(asked: Any) -> Generator[tuple[View, AnchorFile]]:
 def _found(view: View, said: str) -> str:
     check_id(said)
     run_id = the_one(said, view.beginning_with(said, limit=4))
-    if view.head(run_id) is None:
+    if run_id not in view.beginning_with(run_id, limit=1):  # (its row may be damaged: evidence)
         raise RunNotFound(run_id)
     return run_id
 
@@ -126,8 +126,9 @@ def _told(report: Report, anchor: AnchorFile) -> list[str]:
     for where, at, why, holds in map(msgspec.structs.astuple, report.broken):
         what = {"stop log": "entry", "anchor": "line"}.get(where, "record")
         name = f"the {where}" if what != "record" else f"run {where}"
+        place = f"{what} {at}" if at > 0 else "the row"  # that a run is found by
         true = f" Up to {what} {holds} it is as it was written." if holds > 0 else ""
-        lines.append(f"✕ BROKEN: {what} {at} of {name}: {line(why, 300)}.{true}")
+        lines.append(f"✕ BROKEN: {place} of {name}: {line(why, 300)}.{true}")
     if report.broken:
         lines.append("Keep the store and its anchor as evidence, and change nothing in them.")
     elif report.head:
@@ -164,6 +165,6 @@ def _export(asked: Any, view: View, anchor: AnchorFile) -> int:
         return 0
     of = _many(made.runs, "run")
     print(f"Wrote {made.file}: {_many(made.records, 'record')} of {of}, with the stop log.")
-    print("To check it: unzip it somewhere and run python verify.py")
+    print("To check it: unzip it into an empty folder and run there: python3 -I verify.py")
     print(f"Note elsewhere, or compare: bundle {made.seal}")
     return 0

@@ -68,7 +68,7 @@ def _of(record: Record) -> Iterator[str]:
         yield f"{when} {record.seq:>5}  said{whose} ({event.part}{end}):"
         yield from _quoted(event.text)
         return
-    for number, said in enumerate(event_in_words(event).splitlines()):
+    for number, said in enumerate(event_in_words(event).split("\n")):
         yield f"{when} {record.seq:>5}  {said}" if number == 0 else f"{_PAD}     {said}"
     if isinstance(event, GuardTripped) and event.evidence:
         yield f"{_PAD}guard {plain(event.guard)} kept this back; it was shown to nobody:"

@@ -53,6 +53,7 @@ def carry_out(asked: Any) -> int:
 def _demo(asked: Any, path: str) -> Done:
     asked.host, asked.allow_host, asked.allow_origin = "127.0.0.1", [], []
     os.environ["PULLCORD_DEMO_FILES"] = os.path.join(os.path.dirname(path), "files")
+    os.environ.setdefault("PYDANTIC_AI_NO_BANNER", "1")  # it would cover the link
     demo: Any = import_module("pullcord.demo.agents")
     agents = demo.agents(model=asked.model or None, pace=asked.pace)
     if said := demo.missing():

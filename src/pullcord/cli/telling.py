@@ -4,7 +4,7 @@ import json
 import sys
 import time
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
@@ -15,6 +15,7 @@ from pullcord.core.events import (
     Answered,
     Asked,
     Completed,
+    Event,
     Failed,
     Forgotten,
     ItemRewritten,
@@ -24,6 +25,7 @@ from pullcord.core.events import (
     QuestionAsked,
     Record,
     Redirected,
+    Rung,
     Spent,
     StepFailed,
     StepFinished,
@@ -43,6 +45,15 @@ from pullcord.journal.reading import Cursor
 from pullcord.journal.store import LiveText
 
 Write: TypeAlias = Callable[[str], None]
+_RUNG: Final[dict[Rung, str]] = {
+    "cooperative": "at a checkpoint",
+    "task_cancel": "its task was cancelled",
+    "transport_closed": "the connection was closed",
+    "stop_requested": "it was asked to stop; the other side has not confirmed it",
+    "terminated": "its processes were told to end",
+    "killed": "its processes were killed",
+    "abandoned": "it was left behind",
+}
 
 
 class Telling:
@@ -64,6 +75,7 @@ class Telling:
         self._is_midline = False
         self._part = ""  # whose text was told last
         self._last = ""  # its last character
+        self._held: list[Record] = []  # what is told when the text before it is all there
         self.last_words = ""  # the last thing that was said whole
         self._reader = reader
 
@@ -83,10 +95,19 @@ class Telling:
             self._speak(item.part, item.text)
         elif isinstance(item.event, TextEnded):
             self._text_ended(item.event)
+        elif self._is_of_open_text(item.event):
+            self._held.append(item)
         else:
             self.end_line()
             self._tells(f"{told(item)}\n")
         return None
+
+    def _is_of_open_text(self, event: Event) -> bool:
+        """Whether it says that the one who is speaking has finished: the answer of a model is
+        recorded as soon as it is there, and the end of its text when all of it was shown."""
+        if not self._is_midline or not isinstance(event, StepFinished | Spent):
+            return False
+        return bool(event.step) and f"-{event.step}-" in self._part
 
     def _json(self, cursor: Cursor, item: Record | LiveText) -> str:
         shown: dict[str, Any] = {"id": str(cursor), "run": self._run_id}
@@ -127,6 +148,9 @@ class Telling:
         if self._is_midline:
             self._says("\n")
         self._is_midline, self._last = False, ""
+        held, self._held = self._held, []
+        for record in held:
+            self._tells(f"{told(record)}\n")
 
 
 def _print(text: str) -> None:
@@ -212,7 +236,7 @@ def in_words(event: Any) -> str:
         case UndoFailed():
             return f"✕ {event.step} could not be undone: {line(event.error, 1000)}"
         case StepInterrupted(rung=rung):
-            return f"■ stopped{f' ({rung})' if rung else ''}"
+            return f"■ stopped{f' · {_RUNG[rung]}' if rung else ''}"
         case Paused(frozen=frozen) if frozen:
             return f"{name} · frozen as long as its process lives: {line(', '.join(frozen))}"
         case QuestionAsked():

@@ -4,12 +4,25 @@ import asyncio
 import os
 import sys
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable
 from contextlib import aclosing
-from typing import Any
+from typing import Any, Final
 
 from pullcord.cli.words import clock, coloured, diff, line, plan_lines, receipt_lines, state, why
-from pullcord.core.events import TAGS, ItemRewritten, Record, StepFinished, StepStarted, TextEnded
+from pullcord.core.acks import Ack
+from pullcord.core.events import (
+    TAGS,
+    CancelRequested,
+    Event,
+    ItemRewritten,
+    PauseRequested,
+    Record,
+    Redirected,
+    Resumed,
+    StepFinished,
+    StepStarted,
+    TextEnded,
+)
 from pullcord.core.run import Run
 from pullcord.core.states import TABLE, RunState
 from pullcord.core.values import load
@@ -26,18 +39,27 @@ MEMO = (
     "the renewal is the largest, and because a conversation can still change the outcome there."
 )
 
+_BUTTON: Final[dict[type[Event], str]] = {
+    PauseRequested: "Pause",
+    Redirected: "Redirect",
+    Resumed: "Resume",
+    CancelRequested: "Cancel",
+}
+
 
 def carry_out(asked: Any) -> int:
     with tempfile.TemporaryDirectory() as folder:
-        asyncio.run(_Tour(asked.pace).play(os.path.join(folder, "runs.db")))
+        asyncio.run(Tour(asked.pace).play(os.path.join(folder, "runs.db")))
     return 0
 
 
-class _Tour:
+class Tour:
     def __init__(self, pace: float) -> None:
         self._pace = pace
         self._reached: dict[str, asyncio.Event] = {}
         self._is_midline = False
+        self._told = 0  # the last record that was told
+        self._news = asyncio.Condition()
 
     # --- the agent: plain Python, with a plan that people can see and rewrite ---
 
@@ -67,15 +89,15 @@ class _Tour:
             telling = asyncio.create_task(self._tell(run))
             await self._when(PLAN[1])
             await asyncio.sleep(0.8 * self._pace)
-            await self._press("Pause", run.pause(by="ana", reason="check the join first"))
+            await self._press(run.pause(by="ana", reason="check the join first"))
             await self._bar(await run.reached(RunState.PAUSED))
             await asyncio.sleep(2.5 * self._pace)
-            await self._press("Redirect", run.redirect("Score churn risk, EU only", by="ana"))
+            await self._press(run.redirect("Score churn risk, EU only", by="ana"))
             await asyncio.sleep(2.5 * self._pace)
-            await self._press("Resume", run.resume(by="ana"))
+            await self._press(run.resume(by="ana"))
             await self._when("memo")
             await asyncio.sleep(2.5 * self._pace)
-            await self._press("Cancel", run.cancel(by="ana", reason="changed my mind"))
+            await self._press(run.cancel(by="ana", reason="changed my mind"))
             made = await run.receipt()
             await telling
             await self._bar(await run.look())
@@ -86,16 +108,22 @@ class _Tour:
                 self._say(f"  {record.seq:>3}  {_brief(record)}")
         self._say("\nYour own: pullcord run FILE.py:NAME · help: pullcord --help")
 
-    async def _press(self, button: str, asking: Any) -> None:
-        ack = await asking
-        self._end_line()
-        self._say(f"\n{coloured(f'ana presses {button}', '1')} → {ack.verdict}, record {ack.seq}")
+    async def _press(self, asking: Awaitable[Ack]) -> None:
+        """Told by the record that decided it, so that it stands where it happened."""
+        await self._until_told((await asking).seq)
 
     async def _bar(self, run: Run) -> None:
+        """How it is, once all that has led there was told."""
+        await self._until_told(run.seq)
         spent = clock(run.times_at(run.steady_ms).working_ms)
         self._say(f"{state(run.state)}{why(run)}   {spent}")
         self._say(f"  {TABLE[run.state].says}")
-        self._say("\n".join(plan_lines(run)))
+        done = {step.name for step in run.steps.values() if step.status == "finished"}
+        self._say("\n".join(plan_lines(run, done=done)))
+
+    async def _until_told(self, seq: int) -> None:
+        async with self._news:
+            await self._news.wait_for(lambda: self._told >= seq)
 
     async def _when(self, what: str) -> None:
         await self._reached.setdefault(what, asyncio.Event()).wait()
@@ -112,6 +140,9 @@ class _Tour:
                     self._reached.setdefault("memo", asyncio.Event()).set()
                 else:
                     self._tell_record(item)
+                    async with self._news:
+                        self._told = item.seq
+                        self._news.notify_all()
 
     def _tell_record(self, record: Record) -> None:
         match record.event:
@@ -120,6 +151,9 @@ class _Tour:
                 self._reached.setdefault(name, asyncio.Event()).set()
             case StepFinished(result=result):
                 self._say(f"✓ {load(result)}")
+            case PauseRequested() | Redirected() | Resumed() | CancelRequested() as asked:
+                button = coloured(f"{asked.by} presses {_BUTTON[type(asked)]}", "1")
+                self._say(f"\n{button} → applied, record {record.seq}")
             case ItemRewritten(before=before, after=after):
                 self._say(diff(before, after))
             case TextEnded(complete=False):

@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from contextvars import ContextVar
 from typing import Final
 
@@ -143,11 +143,12 @@ def diff(before: str, after: str) -> str:
     )
 
 
-def plan_lines(run: Run) -> Iterator[str]:
+def plan_lines(run: Run, *, done: Container[str] = ()) -> Iterator[str]:
+    """`done`: titles of items that are known to be finished, also the one it stands at."""
     for plan in run.plans.values():
         for number, item in enumerate(plan.items, start=1):
             begun = number <= plan.started
-            is_current = number == plan.started and not plan.ended
+            is_current = number == plan.started and not plan.ended and item.title not in done
             sign = SIGN[run.state] if is_current else "✓" if begun else "○"
             yield f"  {sign} {number} {line(item.title)}"
             if item.id in plan.rewritten:
@@ -182,6 +183,9 @@ def receipt_lines(made: Receipt) -> Iterator[str]:
         if steps or heading == "done":
             said = ", ".join(_step_name(step) for step in steps) or "nothing"
             yield f"  {heading.replace('_', ' '):<15}{said}"
+        if heading == "done" and made.no_undo:
+            names = ", ".join(line(name, 60) for name in made.no_undo)
+            yield f"  {'has no undo':<15}{names}: done, and nothing says how to undo it"
     if made.not_attempted:
         yield f"  {'not attempted':<15}{', '.join(line(name, 60) for name in made.not_attempted)}"
     for text in made.partial_text:

@@ -19,7 +19,7 @@ from pullcord.core.conditions import (
     leaves,
 )
 from pullcord.core.limits import CAPS, caps_in, progress
-from pullcord.core.receipts import heading, not_attempted
+from pullcord.core.receipts import has_no_undo, heading, kept_for_good, not_attempted
 from pullcord.core.run import Cost, Deletion, Run, Step, Stop, Times
 from pullcord.core.states import NEEDS_OWNER, OFFERED, TABLE, RunState
 from pullcord.core.undo import may_have_happened, to_undo, would_undo
@@ -29,6 +29,13 @@ _TICKING: Final = {
     _S.QUEUED: "queued_ms",
     _S.WAITING: "waiting_ms",
     _S.PAUSED: "paused_ms",
+}
+
+
+_DECIDED: Final = {
+    "approved": "approved, made on resume",
+    "edited": "changed, asked about again on resume",
+    "denied": "denied, told on resume",
 }
 
 
@@ -176,7 +183,11 @@ def _in_force(run: Run) -> Stop | None:
         return run.cancel
     if run.reached:
         return Stop(0, "limits", run.reached.says, "limit", run.reached.asked_at_ms)
-    return run.pause if run.state in (_S.PAUSING, _S.PAUSED) else None
+    if run.pause is None or run.state not in (_S.PAUSING, _S.PAUSED):
+        return None
+    if run.pause.source != "kill_switch":
+        return run.pause
+    return msgspec.structs.replace(run.pause, by=f"the kill switch ({run.pause.by})")
 
 
 def _gone(deleted: Deletion) -> str:
@@ -193,13 +204,24 @@ def _doing(run: Run) -> str:
             return f"letting {_names(run)} finish" if run.open_steps() else ""
         case _S.PAUSED:
             frozen = ", ".join(run.frozen)
-            return f"{frozen} stands still as long as its process lives" if frozen else ""
+            if frozen:
+                return f"{frozen} stands still as long as its process lives"
+            return ", ".join(f"{tool}: {_DECIDED[said]}" for tool, said in _decided(run))
         case _S.WAITING:
             return _waited_for(run)
         case _S.CANCELLING:
             return _stopping(run)
         case _:
             return ""
+
+
+def _decided(run: Run) -> Iterator[tuple[str, str]]:
+    """The calls that somebody has decided about since the pause: nothing has come of it yet."""
+    if run.pause is None or run.state is not _S.PAUSED:
+        return
+    for asked in run.questions.values():
+        if asked.verdict in _DECIDED and asked.settled_seq > run.pause.seq:
+            yield asked.tool, asked.verdict
 
 
 def _under_way(run: Run) -> str:
@@ -297,7 +319,8 @@ def _tally(run: Run) -> dict[str, int]:
     unbegun = sum(1 for _ in not_attempted(run))
     headings = ("done", "undone", "could_not_undo", "in_doubt", "failed", "interrupted")
     tally = {name: found[name] for name in (*headings, "under_way")}
-    return tally | {"not_attempted": found["not_attempted"] + unbegun}
+    tally["not_attempted"] = found["not_attempted"] + unbegun
+    return tally | {"no_undo": len(kept_for_good(run))}
 
 
 # --- what comes next ----------------------------------------------------------------------------
@@ -343,9 +366,10 @@ def _pause_or_resume(run: Run, raisable: tuple[Raisable, ...]) -> Button:
         off = "raise the limit first: it would stop again at once" if raisable else ""
         changed = _next(run)
         is_new = any(_told(run)) or (changed and changed.before != changed.after)
+        allowed = dict.fromkeys(tool for tool, said in _decided(run) if said == "approved")
         says = "goes on with the new instruction" if is_new else "goes on where it stopped"
-        if run.pause and run.pause.source == "kill_switch":
-            says += ", if the kill switch is released"
+        if allowed and not is_new:
+            says = f"makes {', '.join(allowed)}, and goes on"
         return Button(verb="resume", label="Resume", says=says, off=off, strong=not raisable)
     if run.state is _S.PAUSING:
         is_hurried = run.pause is not None and run.pause.hurried_seq > 0
@@ -360,7 +384,9 @@ def _pause_or_resume(run: Run, raisable: tuple[Raisable, ...]) -> Button:
 
 
 def _redirect(run: Run) -> Button:
-    says = "rewrites the next step" if _next(run) else "the agent is told at once"
+    is_held = run.state in (_S.PAUSING, _S.PAUSED)
+    says = "it is told when resumed" if is_held else "the agent is told at once"
+    says = "rewrites the next step" if _next(run) else says
     return Button(verb="redirect", label="Redirect", says=says, off=_cannot(run, "redirect"))
 
 
@@ -377,14 +403,15 @@ def _cancel(run: Run) -> Button:
 def _undoing(run: Run) -> str:
     undone = len(would_undo(run)) + sum(run.steps[step].undoable for step in run.open_steps())
     kept = [step.name for step in run.steps.values() if _stays(step)]
+    if not undone and not kept:
+        return "nothing to undo"
     named = f": {', '.join(dict.fromkeys(kept))}" if 0 < len(set(kept)) <= 2 else ""
     return f"undoes {undone}, cannot undo {len(kept)}{named}"
 
 
 def _stays(step: Step) -> bool:
     """It had an effect that no undo takes back, or is having one."""
-    has_one = not step.model and step.effect != "none" and not step.undoable
-    return has_one and (may_have_happened(step) or step.status == "started")
+    return has_no_undo(step) and (may_have_happened(step) or step.status == "started")
 
 
 def _cannot(run: Run, verb: str) -> str:

@@ -31,6 +31,8 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True):
     `failed`, `interrupted` and, as long as the run has not ended, `under_way`; `steps` has them
     all, with their ids. `not_attempted` are calls that were not allowed or were stopped
     before they began, the items of a plan that never began, and instructions never delivered.
+    `no_undo` are those of `done` that changed something and do not say how to take it back; none
+    of a run that has completed, unless something of it was undone.
     """
 
     run_id: str
@@ -58,6 +60,7 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True):
     rung: Rung
     limits: tuple[str, ...] = ()  # that have stopped or paused it
     used: tuple[str, ...] = ()  # of its limits, in words, by the run itself
+    no_undo: tuple[str, ...] = ()  # could_not_undo: it says how, and that failed
 
 
 def receipt(run: Run, texts: Mapping[str, str] | None = None) -> Receipt:
@@ -108,6 +111,7 @@ def receipt(run: Run, texts: Mapping[str, str] | None = None) -> Receipt:
         times=run.times,
         limits=limits,
         used=tuple(used),
+        no_undo=kept_for_good(run),
         by=stop.by if stop else "",
         reason=stop.reason if stop else "",
         source=stop.source if stop else "",
@@ -130,6 +134,21 @@ def not_attempted(run: Run) -> Iterator[str]:
     for told in run.instructions.values():
         if told.status in ("queued", "returned") and not told.item:
             yield told.text
+
+
+def has_no_undo(step: Step) -> bool:
+    """Whether it changes something, and nothing says how to take that back."""
+    return not step.model and step.effect != "none" and not step.undoable
+
+
+def kept_for_good(run: Run) -> tuple[str, ...]:
+    """What was done and cannot be undone, because nothing says how. Of a run that has completed
+    nobody wanted it back, unless something of it was undone."""
+    steps = run.steps.values()
+    if run.state is RunState.COMPLETED and not any(step.undo for step in steps):
+        return ()
+    done = (step for step in steps if heading(step, ended=run.ended) == "done")
+    return tuple(step.name for step in done if has_no_undo(step))
 
 
 def _line(name: str, step: Step, *, ended: bool) -> StepLine:

@@ -12,6 +12,7 @@ from pullcord.journal.chain import Row
 from pullcord.journal.store import (
     Head,
     HookPlace,
+    Kept,
     LiveText,
     Scrubbed,
     Snapshot,
@@ -161,6 +162,19 @@ class _Tables:
         matching = (h for h in found if h and h.state in wanted and thread in (None, h.thread))
         return list(islice(matching, limit))
 
+    def kept(self, *, since: int, limit: int, run: str | None = None) -> list[Kept]:
+        all_of_them = (
+            Kept(n, head.run_id, head.agent, head.thread, head.parent, head.state, head.epoch)
+            for n, head in enumerate(self._heads.values(), 1)
+        )
+        wanted = (
+            kept for kept in all_of_them if kept.place >= since and run in (None, kept.run_id)
+        )
+        return list(islice(wanted, limit))
+
+    def strays(self, *, limit: int) -> list[str]:
+        return [run for run, rows in self._rows.items() if rows and run not in self._heads][:limit]
+
     def claimable(self, *, boot: str, now_s: float, agents: Iterable[str], limit: int) -> list[str]:
         known = frozenset(agents)
         return [
@@ -284,6 +298,9 @@ class _Tables:
 
     def put_hook(self, name: str, place: HookPlace) -> None:
         self._put(self._hooks, name, place)
+
+    def drop_hook(self, name: str) -> None:
+        self._drop(self._hooks, name)
 
     def put_snapshot(self, run_id: str, snapshot: Snapshot) -> None:
         self._put(self._snapshots, run_id, snapshot)

@@ -15,6 +15,7 @@ from pullcord.journal.store import (
     Head,
     Holder,
     HookPlace,
+    Kept,
     LiveText,
     Snapshot,
     StopRow,
@@ -33,6 +34,12 @@ _LAST: Final = (
 _HASHES: Final = (
     "SELECT hash FROM json_each(?) w LEFT JOIN runs u ON u.run_id = w.value ->> 0 "
     "LEFT JOIN records r ON r.run = u.num AND r.seq = w.value ->> 1 ORDER BY w.key"
+)
+_STRAYS: Final = (  # from one run to the next by the index: not every record is looked at
+    "WITH RECURSIVE named(run) AS (SELECT min(run) FROM records UNION ALL "
+    "SELECT (SELECT min(run) FROM records r WHERE r.run > n.run) FROM named n "
+    "WHERE n.run IS NOT NULL) SELECT run FROM named "
+    "WHERE run IS NOT NULL AND run NOT IN (SELECT num FROM runs) LIMIT ?"
 )
 _LIVING: Final = tuple(str(state) for state in LIVING)
 
@@ -134,6 +141,18 @@ class Connection:
             due_ms,
             steady_ms,
         )
+
+    def kept(self, *, since: int, limit: int, run: str | None = None) -> list[Kept]:
+        about = "" if run is None else "AND run_id = ?3 "
+        found = self._all(
+            "SELECT num, run_id, agent, thread, parent, state, epoch FROM runs "
+            f"WHERE num >= ?1 {about}ORDER BY num LIMIT ?2",
+            (since, limit) if run is None else (since, limit, run),
+        )
+        return list(map(Kept._make, found))
+
+    def strays(self, *, limit: int) -> list[str]:
+        return [f"number {row[0]}" for row in self._all(_STRAYS, (limit,))]
 
     def claimable(self, *, boot: str, now_s: float, agents: Iterable[str], limit: int) -> list[str]:
         known = list(agents)
@@ -362,6 +381,9 @@ class Connection:
             "lease_from_s) VALUES (?, ?, ?, ?, ?, ?)",
             (name, place.pos, *place.holder),
         )
+
+    def drop_hook(self, name: str) -> None:
+        self.run("DELETE FROM hooks WHERE name = ?", (name,))
 
     def put_snapshot(self, run_id: str, snapshot: Snapshot) -> None:
         self.run(

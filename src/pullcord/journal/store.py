@@ -93,6 +93,18 @@ class StopRow(NamedTuple):
     hash: bytes  # follows from the entry before
 
 
+class Kept(NamedTuple):
+    """A run's row as it lies there, for who checks it: nothing in it is believed."""
+
+    place: int  # in the order of creation
+    run_id: str
+    agent: str
+    thread: str
+    parent: str | None
+    state: str
+    epoch: int
+
+
 class HookPlace(NamedTuple):
     """How far a hook was told, in the order of commit over all runs, and who is telling it."""
 
@@ -112,6 +124,14 @@ class View(Protocol):
         self, *, states: Iterable[RunState], thread: str | None, before: str | None, limit: int
     ) -> list[Head]:
         """Newest first, made before the run `before`. Cheap, whatever the number of runs."""
+        ...
+
+    def kept(self, *, since: int, limit: int, run: str | None = None) -> list[Kept]:
+        """Every run that there is, whatever its row says of it, from that place on; or this one."""
+        ...
+
+    def strays(self, *, limit: int) -> list[str]:
+        """Runs of which there are records and no row, by whatever is left of their names."""
         ...
 
     def claimable(self, *, boot: str, now_s: float, agents: Iterable[str], limit: int) -> list[str]:
@@ -208,6 +228,7 @@ class Transaction(View, Protocol):
 
     def put_boot_base(self, boot: str, base_ms: int) -> None: ...
     def put_hook(self, name: str, place: HookPlace) -> None: ...
+    def drop_hook(self, name: str) -> None: ...
     def put_snapshot(self, run_id: str, snapshot: Snapshot) -> None: ...
     def put_ack(self, run_id: str, key: str, stored: StoredAck) -> None: ...
     def put_blob(self, digest: bytes, data: bytes) -> None: ...

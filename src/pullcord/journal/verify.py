@@ -5,11 +5,10 @@ Everything is read in pages: memory does not grow with the store.
 
 from collections.abc import Iterator, Sequence
 from hashlib import sha256
-from typing import Final
+from typing import Final, TypeAlias
 
 import msgspec
 
-from pullcord.core.states import RunState
 from pullcord.core.stops import PayloadsForgotten, decode_entry
 from pullcord.journal.anchor import (
     Anchored,
@@ -20,18 +19,20 @@ from pullcord.journal.anchor import (
     read_line,
 )
 from pullcord.journal.chain import GENESIS, Row, link
+from pullcord.journal.derived import Derived
 from pullcord.journal.stoplog import START, cover, next_hash
-from pullcord.journal.store import StopRow, View
+from pullcord.journal.store import Kept, StopRow, View
 
 _PAGE: Final = 1000
 _BROKEN_MAX: Final = 20
+_FIRST: Final = -(2**63)  # no row is before it, whoever has numbered them
 
 
 class Broken(msgspec.Struct, frozen=True):
     """The first thing that is wrong in one chain, and what is true up to there."""
 
-    where: str  # "stop log", "anchor", or the id of a run
-    at: int  # the number of the entry, line or record
+    where: str  # "stop log", "anchor", or a run: its id, or "number N" if that is gone
+    at: int  # the number of the entry, line or record; 0: of a run its row, which finds it
     why: str
     holds: int  # so many before it are as they were written
 
@@ -60,34 +61,43 @@ class _Claim(msgspec.Struct):
 
 
 class _Wrong(Exception):
-    def __init__(self, at: int, why: str) -> None:
+    def __init__(self, at: int, why: str, *, holds: int | None = None) -> None:
         super().__init__(why)
         self.at, self.why = at, why
+        self.holds = at - 1 if holds is None else holds
 
+
+_Acts: TypeAlias = dict[str, _Claim]
+"""Run → the record that says that it is forgotten, by the entry of the log."""
 
 _claim: Final = msgspec.json.Decoder(_Claim)
 
 
 def verify(view: View, anchor: AnchorFile, *, run: str | None = None) -> Report:
     """Check the stop log, its anchor, and the records of all runs, or of one."""
-    report, forgotten = Report(broken=[]), set[str]()
+    report, forgotten = Report(broken=[]), _Acts()
     good = _check_stops(view, report, forgotten)
+    is_whole = not report.broken
     _check_anchor(view, anchor, report, good)
-    for run_id in (run,) if run is not None else _runs(view):
+    for row in _runs(view, run):
         try:
-            _check_run(view, run_id, report, forgotten)
+            act = forgotten.get(row.run_id) or (None if is_whole else _own_act(view, row.run_id))
+            _check_run(view, row, report, act)
         except _Wrong as wrong:
-            report.broken.append(Broken(run_id, wrong.at, wrong.why, wrong.at - 1))
+            report.broken.append(Broken(row.run_id, wrong.at, wrong.why, wrong.holds))
             if len(report.broken) >= _BROKEN_MAX:
-                break
+                return report
         report.runs += 1
+    for name in view.strays(limit=_BROKEN_MAX - len(report.broken)) if run is None else ():
+        why = "it has records, and what they are found by is gone"
+        report.broken.append(Broken(name, 0, why, 0))
     return report
 
 
 # --- the stop log ---------------------------------------------------------------------------------
 
 
-def _check_stops(view: View, report: Report, forgotten: set[str]) -> int:
+def _check_stops(view: View, report: Report, forgotten: _Acts) -> int:
     """Return the number of the last entry that is as it was written."""
     blank: dict[str, int] = {}  # run → its first entry whose words are gone
     try:
@@ -98,13 +108,13 @@ def _check_stops(view: View, report: Report, forgotten: set[str]) -> int:
             if run not in forgotten:
                 raise _Wrong(n, "what it said is gone, and no entry says that it was deleted")
     except _Wrong as wrong:
-        report.broken.append(Broken("stop log", wrong.at, wrong.why, wrong.at - 1))
+        report.broken.append(Broken("stop log", wrong.at, wrong.why, wrong.holds))
         report.stops = wrong.at - 1
     return report.stops
 
 
 def _follow_stops(
-    view: View, report: Report, forgotten: set[str], blank: dict[str, int]
+    view: View, report: Report, forgotten: _Acts, blank: dict[str, int]
 ) -> StopRow | None:
     before, row = START, None
     while page := view.stops(after=report.stops, limit=_PAGE):
@@ -115,12 +125,14 @@ def _follow_stops(
                 before = _next_stop(row, n, before)
                 report.stops = n
                 if row.payload is None:
+                    if row.run in forgotten:
+                        raise _Wrong(n, "what it said is gone, and was said behind the deletion")
                     blank.setdefault(row.run, n)
                     report.forgotten += 1
                 else:
                     claims.append((n, _claimed(n, row.payload)))
-                    if b'"what":"forgotten"' in row.payload:
-                        forgotten.update(_forgotten(row.payload))
+                    if b'"what":"forgotten"' in row.payload and _is_act(row.payload):
+                        forgotten[row.run] = claims[-1][1]
         finally:  # also if the chain ends within this page: what is wrong before that comes first
             _check_claims(view, claims)
     return row
@@ -155,9 +167,10 @@ def _check_claims(view: View, claims: Sequence[tuple[int, _Claim]]) -> None:
             raise _Wrong(n, f"record {claim.seq} of run {claim.run} is not the one it is about")
 
 
-def _forgotten(payload: bytes) -> tuple[str, ...]:
-    act = decode_entry(payload).act
-    return act.runs if isinstance(act, PayloadsForgotten) else ()
+def _is_act(payload: bytes) -> bool:
+    """Whether it says that the run which it is about was forgotten."""
+    entry = decode_entry(payload)
+    return isinstance(entry.act, PayloadsForgotten) and entry.act.runs == (entry.run,)
 
 
 # --- the anchor -----------------------------------------------------------------------------------
@@ -171,7 +184,7 @@ def _check_anchor(view: View, anchor: AnchorFile, report: Report, good: int) -> 
         try:
             said = _check_line(view, number, text, is_whole, good, report.stops)
         except _Wrong as wrong:
-            report.broken.append(Broken("anchor", wrong.at, wrong.why, wrong.at - 1))
+            report.broken.append(Broken("anchor", wrong.at, wrong.why, wrong.holds))
             return
         report.lines += 1
         if said is None:
@@ -207,30 +220,66 @@ def _entry(view: View, n: int) -> Anchored | None:
 # --- the records of runs --------------------------------------------------------------------------
 
 
-def _runs(view: View) -> Iterator[str]:
-    before: str | None = None
-    while page := view.heads(states=RunState, thread=None, before=before, limit=_PAGE):
-        for head in page:
-            yield head.run_id
-        before = page[-1].run_id
+def _runs(view: View, run: str | None) -> Iterator[Kept]:
+    """All, whatever their rows say: who changes a record can change where it is looked for."""
+    since = _FIRST
+    while page := view.kept(since=since, limit=_PAGE, run=run):
+        yield from page
+        if len(page) < _PAGE:
+            return
+        since = page[-1].place + 1
 
 
-def _check_run(view: View, run_id: str, report: Report, forgotten: set[str]) -> None:
-    before, seq = GENESIS, 0
+def _own_act(view: View, run_id: str) -> _Claim | None:
+    """The last record of a run, if it says that the run is forgotten. Believed only where the log
+    is broken: that its entry is missing is said once, of the log, and not of each such run."""
+    seq, act = 0, None
+    while page := view.rows(run_id, after_seq=seq, limit=_PAGE):
+        seq, last = page[-1].seq, page[-1]
+        is_act = bytes(last.payload or b"").startswith(b'{"type":"forgotten"')
+        act = _Claim(run_id, last.seq, last.hash.hex()) if is_act else None
+    return act
+
+
+def _check_run(view: View, kept: Kept, report: Report, act: _Claim | None) -> None:
+    """`act`: the record that says that it is forgotten, if the log says that there is one."""
+    run_id, before, seq, row, derived = kept.run_id, GENESIS, 0, None, Derived()
     while page := view.rows(run_id, after_seq=seq, limit=_PAGE):
         for row in page:
             if row.seq != seq + 1:
                 raise _Wrong(seq + 1, f"record {row.seq} stands in its place")
             before = _next_record(run_id, row, before)
-            if row.payload is None:
-                report.forgotten += 1
-                if run_id not in forgotten:
-                    why = "what it said is gone, and no entry of the log says that it was deleted"
-                    raise _Wrong(row.seq, why)
+            why = _gone(row.seq, act) if row.payload is None else _said(row, act, derived)
+            if why:
+                raise _Wrong(row.seq, why)
             seq += 1
             report.records += 1
+            report.forgotten += row.payload is None
     if seq == 0:
         raise _Wrong(1, "it has no records")
+    _check_act(act, seq, before, derived)
+    if why := derived.differs(kept):
+        raise _Wrong(0, why, holds=seq)
+
+
+def _gone(seq: int, act: _Claim | None) -> str:
+    if act is None:
+        return "what it said is gone, and no entry of the log says that it was deleted"
+    return "it says who had the others deleted, and is gone itself" if seq >= act.seq else ""
+
+
+def _said(row: Row, act: _Claim | None, derived: Derived) -> str:
+    if act and row.seq < act.seq:
+        return "by the log its payload was deleted, and it is there"
+    return derived.add(row.payload or b"")
+
+
+def _check_act(act: _Claim | None, seq: int, last: bytes, derived: Derived) -> None:
+    """Forgetting is the last record of a run, and the one that the log names."""
+    if act is None and derived.is_forgotten:
+        raise _Wrong(seq, "it says that the run is forgotten, and no entry of the log says so")
+    if act and (not derived.is_forgotten or (act.seq, act.hash) != (seq, last.hex())):
+        raise _Wrong(seq, "by the log the run ends as forgotten, and it does not")
 
 
 def _next_record(run_id: str, row: Row, before: bytes) -> bytes:

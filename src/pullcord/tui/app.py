@@ -20,6 +20,7 @@ from pullcord.core.keys import Keymap
 from pullcord.core.panel import Panel
 from pullcord.core.states import LIVING, NEEDS_OWNER, TERMINAL, RunState
 from pullcord.errors import PullcordError
+from pullcord.journal.inbox import Open
 from pullcord.tui.bar import Bar, Words
 from pullcord.tui.control import Control
 from pullcord.tui.cord import Around, Cord
@@ -258,8 +259,13 @@ class Top(App[str], inherit_bindings=False):
                 self.select(run)
             else:
                 self.say("Nothing waits for an answer.")
-        self.pane.turn_to("approvals")
+        self.pane.turn_to("approvals", then=self._answer)
         self.set_timer(READ_S + 0.1, self.update)
+
+    def _answer(self) -> None:
+        """It is on the screen by now. A question is answered at once, in its line."""
+        if isinstance(asked := self.pane.card, Open) and not isinstance(self.focused, Input):
+            self.cord.answer(asked)
 
     def _filter(self) -> None:
         self.add_class("filtering")

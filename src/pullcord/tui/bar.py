@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable
 from typing import ClassVar, NamedTuple
 
+from rich.cells import cell_len
 from textual import events
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
@@ -99,7 +100,7 @@ class Bar(Vertical):
         words = self._words
         words.value = self.drafts.get((self._run, ask.name), ask.value)
         words.cursor_position = len(words.value)
-        self._sheets["prompt"].styles.width = len(ask.prompt)
+        self._sheets["prompt"].styles.width = cell_len(ask.prompt)
         words.focus()
         self.update()
 

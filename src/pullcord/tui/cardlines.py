@@ -6,9 +6,10 @@ import msgspec
 
 from pullcord.core.keys import Keymap
 from pullcord.journal.inbox import Card, Item, Open
+from pullcord.tui.choices import choices_of, either
 from pullcord.tui.lines import BLANK, Line, Piece, flat, line, padded, paragraph, wrapped
 from pullcord.tui.source import Waiting
-from pullcord.tui.words import EFFECT, clock
+from pullcord.tui.words import EFFECT, left
 
 
 class Desk(NamedTuple):
@@ -35,8 +36,8 @@ def desk(
         if isinstance(one, Card):
             lines += _call(one, width)
             end = len(lines)
-            left = one.expires_at_ms - of.now_ms - since_ms
-            lines += _about(one, left, width, bound, is_ready=is_ready)
+            left_ms = one.expires_at_ms - of.now_ms - since_ms
+            lines += _about(one, left_ms, width, bound, is_ready=is_ready)
         else:
             lines += _question(one, width, bound)
     lines += _attention(of.inbox.attention, width)
@@ -59,7 +60,7 @@ def _call(card: Card, width: int) -> list[Line]:
 
 def _about(card: Card, left_ms: float, width: int, bound: Keymap, *, is_ready: bool) -> list[Line]:
     undo = "can be undone" if card.can_be_undone else "cannot be undone"
-    expires = f"expires in {_left(left_ms)}" if left_ms > 0 else "expired"
+    expires = f"expires in {left(left_ms)}" if left_ms > 0 else "expired"
     facts = f"{EFFECT.get(card.effect, card.effect)} · {undo} · {expires}"
     ready = "this one call is made, exactly as above" if is_ready else "read it first: in a second"
     return [
@@ -73,11 +74,6 @@ def _about(card: Card, left_ms: float, width: int, bound: Keymap, *, is_ready: b
             (bound["edit"], "Edit the arguments", "the changed call is asked about again", True),
         ),
     ]
-
-
-def _left(ms: float) -> str:
-    hours = ms // 3_600_000
-    return clock(ms) if hours < 48 else f"{hours // 24:.0f} days"
 
 
 def _choices(width: int, *choices: tuple[str, str, str, bool]) -> list[Line]:
@@ -96,11 +92,11 @@ def _choices(width: int, *choices: tuple[str, str, str, bool]) -> list[Line]:
 
 
 def _question(asked: Open, width: int, bound: Keymap) -> list[Line]:
-    how = "happened, run or skip" if asked.kind == "doubt" else "an answer; JSON, or else text"
+    how = either(choices_of(asked)) or "an answer; JSON, or else text"
     return [
         line("A step is in doubt" if asked.kind == "doubt" else "The agent asks", role="muted"),
         *paragraph(asked.text, width, role="strong", first="  │ ", rest="  │ "),
-        *_choices(width, (bound["edit"], "Answer", how, True)),
+        *_choices(width, (bound["review"], "Answer", how, True)),
     ]
 
 

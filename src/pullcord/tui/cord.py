@@ -2,19 +2,22 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 from textual.timer import Timer
 
 from pullcord.core.keys import Keymap
 from pullcord.core.panel import Button, Panel
-from pullcord.journal.inbox import Card
+from pullcord.journal.inbox import Card, Open
 from pullcord.tui.bar import Ask, Bar
+from pullcord.tui.choices import choices_of, either
 from pullcord.tui.control import Control
 from pullcord.tui.hand import ARMED_S, HELD_S, REASONS, Hand
-from pullcord.tui.lines import flat, line
+from pullcord.tui.lines import cut, flat, line
 from pullcord.tui.pane import Pane
+
+_PROMPT: Final = 40  # cells; the rest of the line is to write in
 
 
 class Around(NamedTuple):
@@ -170,5 +173,11 @@ class Cord:
             before = line(said, role="muted")
             self._bar.open(Ask(f"edit {card.question}", before, "args  ", send, value))
         elif card:
-            send = partial(self._control.answer, card)
-            self._bar.open(Ask(f"answer {card.question}", line(flat(card.text)), "> ", send))
+            self.answer(card)
+
+    def answer(self, asked: Open) -> None:
+        """Open the line to answer it in. If it takes only some answers, the line says which."""
+        send = partial(self._control.answer, asked)
+        choices = choices_of(asked)
+        prompt = f"{cut(either(choices), _PROMPT)} > " if choices else "> "
+        self._bar.open(Ask(f"answer {asked.question}", line(flat(asked.text)), prompt, send))

@@ -11,7 +11,7 @@ _LINES: Final = (
     ("{cancel}", "cancel: says what it would do; a second {cancel} within 3 s does it"),
     ("", "before it, 1 to 4 say why, 5 lets you write it; any other key lets go"),
     ("{review}", "answer: the calls and questions that wait for your word"),
-    ("{approve} {deny} {edit}", "there: approve, deny, edit the arguments (or answer a question)"),
+    ("{approve} {deny} {edit}", "there: approve, deny, edit the arguments"),
     ("{raise}", "raise a limit"),
     ("", ""),
     ("↑ ↓ {down} {up}", "another run"),
@@ -34,11 +34,8 @@ def help_lines(bound: Keymap, width: int) -> list[Line]:
         first, *others = wrapped(says, width - wide - 2)
         lines.append((Piece(f" {keys:<{wide}}", "strong"), Piece(first)) if says else BLANK)
         lines += [(Piece(" " * (wide + 1)), Piece(other)) for other in others]
-    return [
-        *lines,
-        BLANK,
-        line(" Every press is signed with your name and kept in the run's journal.", role="muted"),
-    ]
+    signed = "Every press is signed with your name and kept in the run's journal."
+    return [*lines, BLANK, *(line(f" {one}", role="muted") for one in wrapped(signed, width - 1))]
 
 
 def hint(bound: Keymap, width: int) -> str:

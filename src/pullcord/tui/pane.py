@@ -17,7 +17,7 @@ from pullcord.journal.inbox import Card, Open
 from pullcord.tui.cardlines import desk
 from pullcord.tui.hand import Hand
 from pullcord.tui.keys import help_lines
-from pullcord.tui.lines import Line, Piece, line
+from pullcord.tui.lines import Line, Piece, line, width_of
 from pullcord.tui.receiptlines import nothing, receipt_lines
 from pullcord.tui.report import Report
 from pullcord.tui.sheet import Paper, Sheet
@@ -61,6 +61,7 @@ class Pane(Vertical):
         self._call_end = 0
         self.tab = "steps"
         self.is_help = False
+        self._then: Callable[[], None] | None = None
         self._names = Sheet(self._tabs, id="tabs")
         self._paper = Paper(self._lines, id="paper")
 
@@ -110,11 +111,16 @@ class Pane(Vertical):
         except PullcordError as error:
             self._say(str(error))
         self.update()
+        then, self._then = self._then, None
+        if then and tab == self.tab and self._panel and self._panel.run == run:
+            then()
 
     # --- what of it ---
 
-    def turn_to(self, tab: str) -> None:
+    def turn_to(self, tab: str, then: Callable[[], None] | None = None) -> None:
+        """`then`: what to do when it has been read, if it is still looked at."""
         self.tab, self.is_help, self._is_new = tab, False, True
+        self._then = then
         self._fetch()
         self.update()
 
@@ -172,17 +178,23 @@ class Pane(Vertical):
         return "end" if self.tab in ("steps", "text") and is_live and not self.is_help else "top"
 
     def _tabs(self, width: int) -> list[Line]:
+        wide = self._named(" ", "  ")
+        pieces = wide if width_of(wide) <= width else self._named("·", "")
+        keys = (Piece(f" {self._bound['help']} ", "key"), Piece("keys", "strong"))
+        has_room = width_of((*pieces, *keys)) <= width
+        return [(*pieces, *keys) if self.is_help and has_room else pieces]
+
+    def _named(self, before: str, after: str) -> Line:
+        """The views by their names. `before` the number that waits, `after` each name."""
         pieces: list[Piece] = []
         for number, tab in enumerate(TABS, start=1):
             is_here = tab == self.tab and not self.is_help
             wants = self._panel.wants if self._panel and tab == "approvals" else 0
-            name = f"{tab} {wants}" if wants else tab
+            name = f"{tab}{before}{wants}" if wants else tab
             role = "strong" if is_here else "waiting" if wants else "muted"
             pieces += [Piece(f" {number} ", "key" if is_here else "muted")]
-            pieces += [Piece(f"{name}  ", role)]
-        if self.is_help:
-            pieces += [Piece(f" {self._bound['help']} ", "key"), Piece("keys", "strong")]
-        return [tuple(pieces)]
+            pieces += [Piece(f"{name}{after}", role)]
+        return tuple(pieces)
 
     def _lines(self, width: int) -> list[Line]:
         if self.is_help:

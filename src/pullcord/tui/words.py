@@ -31,6 +31,12 @@ def clock(ms: float) -> str:
     return f"{hours}:{minutes:02}:{seconds % 60:02}" if hours else f"{minutes:02}:{seconds % 60:02}"
 
 
+def left(ms: float) -> str:
+    """What is left of a time: in days as long as it is days."""
+    hours = ms // 3_600_000
+    return clock(ms) if hours < 48 else f"{hours // 24:.0f} days"
+
+
 def duration(ms: int) -> str:
     """340 ms, 4.2 s, 03:10"""
     if ms < 1000:

@@ -200,14 +200,19 @@ export class PullcordBar extends HTMLElement {
   #keepFocus(before: Element | null): void {
     const { open, reason } = this.#model;
     const isGone = before !== null && this.#root.activeElement === null;
-    if (open && open !== this.#wasOpen) this.#focus(".between .field");
+    if (open && open !== this.#wasOpen) {
+      const field = this.#focus(".between .field");
+      if (open === "raise") field?.select(); // what is proposed is typed over
+    }
     else if (reason === OTHER && reason !== this.#wasReason) this.#focus(".reasons .field");
     else if (isGone) this.#focus(`[data-verb="${this.#wasOpen}"]`, ".bar");
   }
 
-  #focus(...selectors: string[]): void {
-    const found = selectors.map((one) => this.#root.querySelector<HTMLElement>(one));
-    found.find((one) => one !== null)?.focus();
+  #focus(...selectors: string[]): HTMLInputElement | undefined {
+    const all = selectors.map((one) => this.#root.querySelector<HTMLInputElement>(one));
+    const found = all.find((one) => one !== null) ?? undefined;
+    found?.focus();
+    return found;
   }
 }
 

@@ -199,3 +199,24 @@ test("who may stop a run may not let it use more", () => {
   expect(model.buttons.get("extra-raise")?.off).toBe("you may stop it, not let it use more");
   expect(model.buttons.get("cancel")?.off).toBe("");
 });
+
+test("money is proposed as money", () => {
+  const { model, given } = bar();
+  given({ buttons: [button("raise")], raise: [{ cap: "usd", used: 0.07, of: 0.05, suggest: 0.1 }] });
+  model.press("extra-raise");
+  expect(model.caps).toEqual({ usd: "0.10" });
+});
+
+test("a refusal sends nobody to a terminal for what the page has a button for", async () => {
+  const said =
+    "Cannot resume run r1: the kill switch is engaged (by bo: drill). Nothing was changed. " +
+    "Somebody has to release it first: pullcord kill-switch release";
+  const ack: Ack = { verdict: "rejected", seq: 41, state: "paused", reason: "kill_switch", message: said };
+  const problem = { type: "", title: "Not done", status: 409, code: "kill_switch", detail: said, ack };
+  const { model } = bar(() => Promise.reject(new Refused(problem)));
+  model.press("go");
+  await vi.advanceTimersByTimeAsync(0);
+  expect(model.notice).toBe(
+    "Cannot resume run r1: the kill switch is engaged (by bo: drill). Nothing was changed. Release it first; that is for admins.",
+  );
+});

@@ -2,9 +2,10 @@
 
 import { Refused } from "../wire/refused";
 import type { Asking } from "../wire/asking";
-import type { Ack, Beginning, Button, Cap, Command, Json, Panel, Receipt } from "../wire/types";
+import type { Ack, Beginning, Button, Cap, Command, Json, Panel, Raise, Receipt } from "../wire/types";
 import { Arming } from "./arming";
 import { type Place, places } from "./places";
+import { dollars } from "./words";
 
 /** What a bar tells the page around it. */
 export interface BarEvents {
@@ -29,6 +30,11 @@ export const OTHER = "other…";
 const WITH_REASON = new Set<Command>(["pause", "redirect", "cancel"]);
 const WITH_SEEN_SEQ = new Set<Command>(["resume", "redirect", "raise"]); // a stop is never stale
 const NOTICE_MS = 12_000;
+
+/** A cap to begin with, as a person would write it. */
+function proposed({ cap, suggest }: Raise): string {
+  return cap === "usd" ? dollars(suggest * 1_000_000).slice(1) : String(suggest);
+}
 
 export class BarModel {
   panel: Panel | null = null;
@@ -77,6 +83,11 @@ export class BarModel {
 
   isArmed(place: Place): boolean {
     return this.#arming.isArmed(place, this.#around.now());
+  }
+
+  /** Whoever may only look says why to nobody. */
+  get mayStop(): boolean {
+    return this.right !== "view";
   }
 
   // --- what comes from the server
@@ -145,7 +156,7 @@ export class BarModel {
 
   toggle(what: "redirect" | "raise"): void {
     this.open = this.open === what ? "" : what;
-    if (this.open === "raise") this.caps = Object.fromEntries(this.panel?.raise.map((one) => [one.cap, String(one.suggest)]) ?? []);
+    if (this.open === "raise") this.caps = Object.fromEntries(this.panel?.raise.map((one) => [one.cap, proposed(one)]) ?? []);
     this.#around.changed();
   }
 

@@ -47,6 +47,7 @@ export function panelOf(more: Partial<Panel> = {}): Panel {
       interrupted: 0,
       under_way: 0,
       not_attempted: 1,
+      no_undo: 0,
     },
     error: "",
     driven: true,

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { panelOf } from "./panel.sample";
-import { about, byWhom, clock, costInWords, dollars, elapsed, readings, tallyInWords, timesInWords } from "./words";
+import { about, byWhom, clock, costInWords, dollars, elapsed, readings, tallyInWords, timeOfDay, timesInWords } from "./words";
 
 test("the clock has hours only when there are any", () => {
   expect([0, 999, 42_000, 3_599_999, 3_600_000, -5].map(clock)).toEqual([
@@ -54,11 +54,23 @@ test("the tally says four things always, and the others if there are any", () =>
   expect(tallyInWords({ ...tally, failed: 1 })).toBe("2 done · 1 undone · 0 in doubt · 1 not attempted · 1 failed");
 });
 
+test("what was done and has no undo is counted beside what was done", () => {
+  const { tally } = panelOf();
+  expect(tallyInWords({ ...tally, no_undo: 1 })).toMatch(/^2 done \(1 has no undo\) · 1 undone · /);
+  expect(tallyInWords({ ...tally, no_undo: 2 })).toMatch(/^2 done \(2 have no undo\) · /);
+});
+
+test("a time of day is the same here as anywhere else", () => {
+  expect(timeOfDay(new Date(2026, 10, 17, 9, 54, 10).getTime())).toBe("09:54:10");
+  expect(timeOfDay(new Date(2026, 10, 17, 21, 54, 10).getTime())).toBe("21:54:10");
+});
+
 test("who it was", () => {
   expect(byWhom(panelOf(), "ana")).toBe("");
   expect(byWhom(panelOf({ by: "bo", source: "person" }), "ana")).toBe("by bo");
   expect(byWhom(panelOf({ by: "ana", source: "person" }), "ana")).toBe("by you");
   expect(byWhom(panelOf({ by: "limits", source: "limit" }), "ana")).toBe("by its limits");
+  expect(byWhom(panelOf({ by: "the kill switch (ana)", source: "kill_switch" }), "ana")).toBe("by the kill switch (ana)");
 });
 
 test("while pausing, the hold comes before what it waits for", () => {

@@ -3,6 +3,12 @@
 import type { Cap, Clock, Cost, Panel, Tally } from "../wire/types";
 
 const NUMBER = new Intl.NumberFormat("en"); // made once: the bar is drawn four times a second
+const TIME = new Intl.DateTimeFormat("en-GB", { timeStyle: "medium" });
+
+/** 14:03:27, by the clock of whoever looks */
+export function timeOfDay(ms: number): string {
+  return TIME.format(ms);
+}
 
 /** 00:42, or 1:02:03 from an hour on. */
 export function clock(ms: number): string {
@@ -69,10 +75,12 @@ const IF_ANY: [keyof Tally, string][] = [
   ["under_way", "under way"],
 ];
 
-/** 2 done · 1 undone · 0 in doubt · 1 not attempted */
+/** 2 done (1 has no undo) · 1 undone · 0 in doubt · 1 not attempted */
 export function tallyInWords(tally: Tally): string {
   const kinds = [...ALWAYS, ...IF_ANY.filter(([kind]) => tally[kind] > 0)];
-  return kinds.map(([kind, words]) => `${tally[kind]} ${words}`).join(" · ");
+  const found = kinds.map(([kind, words]) => `${tally[kind]} ${words}`);
+  if (tally.no_undo) found[0] += ` (${tally.no_undo} ${tally.no_undo === 1 ? "has" : "have"} no undo)`;
+  return found.join(" · ");
 }
 
 /** Who is behind the pause, cancel or stop in force. */

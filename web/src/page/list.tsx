@@ -6,6 +6,7 @@ import { usePressing } from "./pressing";
 import { hrefOf } from "./routes";
 import { WorkingTime } from "./run/ticking";
 import { useStore, type Row } from "./store";
+import { which } from "./words";
 
 export function RunList() {
   const store = useStore();
@@ -52,6 +53,9 @@ const RunRow = memo(function RunRow({ row, isOpen }: { row: Row; isOpen: boolean
       <span class="doing">
         <span class="label">{panel.label}</span>
         {panel.doing && ` · ${shownLine(panel.doing, 80)}`}
+      </span>
+      <span class="num which" title={`thread ${shownLine(panel.thread, 64)}, run ${panel.run}`}>
+        {which(panel)}
       </span>
       {isWanted && <span class="wants">{wantWords(panel)}</span>}
     </a>

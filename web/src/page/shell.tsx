@@ -119,7 +119,17 @@ function Leave() {
 function ThemeButton() {
   const says = { system: "Auto", light: "Light", dark: "Dark" }[theme.value];
   return (
-    <button type="button" class="quiet theme" onClick={nextTheme} aria-label={`Colours: ${says}. Change`}>
+    <button
+      type="button"
+      class="quiet theme"
+      onClick={nextTheme}
+      aria-label={`Colours: ${says}. Change`}
+      title={`Colours: ${theme.value === "system" ? "as your system has them" : says.toLowerCase()}`}
+    >
+      <svg viewBox="0 0 16 16" aria-hidden="true">
+        <circle cx="8" cy="8" r="6" />
+        <path d="M8 2a6 6 0 0 1 0 12z" />
+      </svg>{" "}
       {says}
     </button>
   );

@@ -33,6 +33,7 @@ export class Store {
   readonly details = signal<RunDetails | null>(null);
   readonly trouble = signal(""); // why the run cannot be shown, in the server's words
   readonly inbox = signal<Inbox & { at: number }>({ cards: [], questions: [], attention: [], at: 0 });
+  readonly decided = signal<{ run: string; says: string } | null>(null); // the last word on a call that has to wait
   readonly killSwitch = signal<KillSwitch | null>(null); // null: there is none here
   readonly isConnected = signal(true);
   readonly announced = signal(""); // for those who listen to the page
@@ -54,6 +55,12 @@ export class Store {
 
   may(right: Right): boolean {
     return RIGHTS.indexOf(this.me.value?.right ?? "view") >= RIGHTS.indexOf(right);
+  }
+
+  /** What is decided about its calls has to wait until somebody resumes it. */
+  isHeld(run: string): boolean {
+    const state = this.rows.value.get(run)?.panel.state;
+    return state === "pausing" || state === "paused";
   }
 
   /** A link for one run leads to that run, whatever the URL says. */

@@ -1,8 +1,9 @@
 /** The words for what the journal says in one. The same on every surface. */
 import { clock } from "../bar/words";
+import { shownLine } from "../shown";
 import type { Effect, Rung, RunIn } from "../wire/events";
 
-export { clock, dollars } from "../bar/words";
+export { clock, dollars, timeOfDay } from "../bar/words";
 
 export const EFFECT: Record<Effect, string> = {
   none: "only reads",
@@ -29,6 +30,11 @@ export const RUNG: Record<Rung, string> = {
   abandoned: "was left behind",
 };
 
+/** Which of an agent's runs it is: by its thread, if that was named. */
+export function which({ run, thread }: { run: string; thread: string }): string {
+  return shownLine(thread || run, 32);
+}
+
 /** 340 ms, 4.2 s, 03:10 */
 export function duration(ms: number): string {
   if (ms < 999.5) return `${Math.max(0, Math.round(ms))} ms`;
@@ -39,11 +45,6 @@ export function duration(ms: number): string {
 export function left(ms: number): string {
   const hours = Math.floor(ms / 3_600_000);
   return hours < 48 ? clock(ms) : `${Math.floor(hours / 24)} days`;
-}
-
-/** 14:03:27, by the clock of whoever looks */
-export function timeOfDay(ms: number): string {
-  return TIME.format(ms);
 }
 
 export function moment(ms: number): string {
@@ -60,6 +61,5 @@ export function count(n: number, one: string, many = `${one}s`): string {
 }
 
 // Made once: making one takes longer than everything else a line needs.
-const TIME = new Intl.DateTimeFormat("en-GB", { timeStyle: "medium" });
 const MOMENT = new Intl.DateTimeFormat("en-GB", { dateStyle: "medium", timeStyle: "medium" });
 const NUMBER = new Intl.NumberFormat("en");

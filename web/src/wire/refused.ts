@@ -2,6 +2,11 @@
 
 import type { Ack, Problem } from "./types";
 
+/** A sentence of the library, for somebody who looks at a page: there is a button for what it names a command for. */
+export function forPages(said: string): string {
+  return said.replace(/Somebody has to release it first: pullcord .*$/, "Release it first; that is for admins.");
+}
+
 /** The server answered, and said no. `message` is its own sentence, to be shown as it is. */
 export class Refused extends Error {
   readonly status: number;
@@ -11,12 +16,12 @@ export class Refused extends Error {
   readonly ack: Ack | undefined;
 
   constructor(problem: Problem) {
-    super(problem.detail || problem.title);
+    super(forPages(problem.detail || problem.title));
     this.name = "Refused";
     this.status = problem.status;
     this.code = problem.code;
     this.detail = this.message;
-    this.ack = problem.ack;
+    this.ack = problem.ack?.message ? { ...problem.ack, message: forPages(problem.ack.message) } : problem.ack;
   }
 }
 

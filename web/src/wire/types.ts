@@ -93,6 +93,8 @@ export interface Tally {
   interrupted: number;
   under_way: number;
   not_attempted: number;
+  /** Of `done`: changed something, and nothing says how to take it back. */
+  no_undo: number;
 }
 
 /** How a run is now: all that a bar or a row of a list shows. */
@@ -215,6 +217,8 @@ export interface Receipt {
   rung: Rung;
   limits: string[];
   used: string[];
+  /** Of `done`: changed something, and nothing says how to take it back. */
+  no_undo: string[];
 }
 
 export interface RunDetails {

@@ -23,7 +23,7 @@ export function Bar({ model, announcement }: { model: BarModel; announcement: st
       </div>
       <div class="lower">
         <Actions model={model} />
-        {panel && !panel.ended ? <Reasons model={model} /> : <div class="reasons" />}
+        {panel && !panel.ended && model.mayStop ? <Reasons model={model} /> : <div class="reasons" />}
         <p class={model.notice ? "foot notice" : "foot"} role="status" id="hint">
           {foot(model)}
         </p>

@@ -59,7 +59,7 @@ function Coming({ panel }: { panel: Panel }): JSX.Element {
   const next = ENDING.has(panel.state) ? null : panel.next;
   if (told !== undefined) {
     return (
-      <Line kind="added" name="+ told">
+      <Line kind="added" name="+ next">
         <Text of={told} />
       </Line>
     );

@@ -4,6 +4,7 @@
 import type { JSX } from "preact";
 import type { Cap, Panel } from "../../wire/types";
 import type { BarModel } from "../model";
+import { dollars } from "../words";
 import { closesOnEscape } from "./escape";
 
 const UNIT: Record<Cap, string> = {
@@ -32,7 +33,7 @@ export function Raise({ model, panel }: { model: BarModel; panel: Panel }): JSX.
             onInput={(event) => model.setCap(one.cap, event.currentTarget.value)}
           />
           <span class="text">
-            {UNIT[one.cap]}, {one.used} of {one.of} used
+            {`${UNIT[one.cap]}, ${amount(one.cap, one.used)} of ${amount(one.cap, one.of)} used`}
           </span>
         </label>
       ))}
@@ -46,4 +47,8 @@ export function Raise({ model, panel }: { model: BarModel; panel: Panel }): JSX.
       </div>
     </form>
   );
+}
+
+function amount(cap: Cap, value: number): string {
+  return cap === "usd" ? dollars(value * 1_000_000) : String(value);
 }

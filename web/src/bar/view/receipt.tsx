@@ -3,13 +3,14 @@
 
 import type { ComponentChildren, JSX } from "preact";
 import type { Clock, Receipt } from "../../wire/types";
-import { clock, costInWords, dollars } from "../words";
+import { clock, costInWords, dollars, timeOfDay } from "../words";
 import { Text } from "./text";
 
-type Listed = keyof Receipt & ("done" | "undone" | "could_not_undo" | "in_doubt" | "failed" | "interrupted" | "under_way" | "not_attempted" | "attention" | "detached" | "limits");
+type Listed = keyof Receipt & ("done" | "no_undo" | "undone" | "could_not_undo" | "in_doubt" | "failed" | "interrupted" | "under_way" | "not_attempted" | "attention" | "detached" | "limits");
 
 const HEADINGS: [Listed, string][] = [
   ["done", "done"],
+  ["no_undo", "has no undo"],
   ["undone", "undone"],
   ["could_not_undo", "could not undo"],
   ["in_doubt", "in doubt"],
@@ -34,7 +35,7 @@ export function ReceiptLines({ receipt }: { receipt: Receipt | null }): JSX.Elem
   const full = { usd_micros: 0, tokens_in: 0, tokens_out: 0, unknown_calls: 0, ...cost };
   return (
     <dl class="receipt">
-      {HEADINGS.map(([kind, name]) => receipt[kind].length > 0 && <Entry key={kind} name={name}>{list(receipt[kind])}</Entry>)}
+      {HEADINGS.map(([kind, name]) => receipt[kind].length > 0 && <Entry key={kind} name={name}>{list(receipt[kind])}{kind === "no_undo" && ": done, and nothing says how to undo it"}</Entry>)}
       {receipt.partial_text.length > 0 && <Entry name="text, cut">{list(receipt.partial_text)}</Entry>}
       {receipt.error && <Entry name="error"><Text of={receipt.error} /></Entry>}
       <Asked receipt={receipt} />
@@ -54,7 +55,7 @@ function Asked({ receipt }: { receipt: Receipt }): JSX.Element | null {
   return (
     <Entry name="asked">
       {receipt.by && <Text of={`by ${receipt.by}`} />}
-      {` at ${new Date(receipt.asked_at_ms).toLocaleTimeString()}${took}${how}`}
+      {` at ${timeOfDay(receipt.asked_at_ms)}${took}${how}`}
       {receipt.reason && " · "}
       {receipt.reason && <Text of={`“${receipt.reason}”`} />}
     </Entry>

@@ -3,13 +3,20 @@ import { useRef, useState } from "preact/hooks";
 import { shown, shownLine } from "../../shown";
 import type { Card, Json } from "../../wire/types";
 import { usePressing } from "../pressing";
-import { hrefOf } from "../routes";
 import { useStore } from "../store";
 import { count, EFFECT, left as inWords } from "../words";
 import { useArmed } from "./arming";
 import { argumentsOf, TrueCall } from "./call";
 import { Choice } from "./choice";
 import { Deny, Edit } from "./settling";
+import { Whose } from "./whose";
+
+/** Of a run that is held. */
+const THEN = {
+  approved: "It is made when the run is resumed.",
+  changed: "The changed call is asked about when the run is resumed.",
+  denied: "The agent is told when the run is resumed.",
+};
 
 export function Approval({ card, at }: { card: Card; at: number }) {
   const store = useStore();
@@ -21,6 +28,7 @@ export function Approval({ card, at }: { card: Card; at: number }) {
   const left = card.expires_in_ms - Math.max(0, now.value - at);
   const mayApprove = store.may("approve");
   const why = !mayApprove ? "You may watch, not approve." : left <= 0 ? "It has expired." : "";
+  const isHeld = store.isHeld(card.run);
   const body = { question: card.question, call: card.call };
 
   function settle(verb: "approve" | "deny", more: Record<string, Json> = {}): void {
@@ -34,6 +42,8 @@ export function Approval({ card, at }: { card: Card; at: number }) {
           verb,
           verb === "deny" ? { question: card.question, ...more } : { ...body, ...more },
         );
+        const became = verb === "deny" ? "denied" : "args" in more ? "changed" : "approved";
+        store.decided.value = { run: card.run, says: `${shownLine(card.tool, 80)} is ${became}. ${THEN[became]}` };
       } catch (error) {
         pressed.current = "";
         throw error;
@@ -51,7 +61,7 @@ export function Approval({ card, at }: { card: Card; at: number }) {
         <span>{EFFECT[card.effect] ?? shownLine(card.effect, 40)}</span>
         <strong>{card.can_be_undone ? "can be undone" : "cannot be undone"}</strong>
         <span class="num">{left > 0 ? `expires in ${inWords(left)}` : "expired"}</span>
-        <a href={hrefOf({ at: "run", run: card.run })}>{shownLine(card.agent, 60)}</a>
+        <Whose run={card.run} agent={card.agent} />
       </p>
       {card.text !== asItIsAsked(card) && (
         <figure class="words">
@@ -63,7 +73,11 @@ export function Approval({ card, at }: { card: Card; at: number }) {
         <Choice
           label="Approve"
           says={
-            why || (isArmed ? "This one call is made, exactly as above" : "Read it first: ready in a second")
+            why || (!isArmed
+              ? "Read it first: ready in a second"
+              : isHeld
+                ? "Made when you resume the run, exactly as above"
+                : "This one call is made, exactly as above")
           }
           kind="strong"
           isOff={Boolean(why) || !isArmed || isBusy}
@@ -71,14 +85,14 @@ export function Approval({ card, at }: { card: Card; at: number }) {
         />
         <Choice
           label="Deny"
-          says={why || "The agent is told why, and goes on"}
+          says={why || (isHeld ? "The agent is told why, when you resume the run" : "The agent is told why, and goes on")}
           isOff={Boolean(why) || isBusy}
           onPress={() => setOpen(open === "deny" ? "" : "deny")}
           isOpen={open === "deny"}
         />
         <Choice
           label="Edit the arguments"
-          says={why || "The changed call is asked about again"}
+          says={why || `The changed call is asked about again${isHeld ? ", when you resume the run" : ""}`}
           isOff={Boolean(why) || isBusy}
           onPress={() => setOpen(open === "edit" ? "" : "edit")}
           isOpen={open === "edit"}

@@ -1,12 +1,12 @@
 /** A question of an agent, or a step nobody knows the outcome of: a person's word is wanted. */
 import { useState } from "preact/hooks";
-import { shown, shownLine } from "../../shown";
+import { shown } from "../../shown";
 import type { Open } from "../../wire/types";
 import { usePressing } from "../pressing";
-import { hrefOf } from "../routes";
 import { useStore } from "../store";
 import { Value } from "../value";
 import { Choice } from "./choice";
+import { Whose } from "./whose";
 
 export function Asked({ open }: { open: Open }) {
   const store = useStore();
@@ -24,7 +24,7 @@ export function Asked({ open }: { open: Open }) {
   return (
     <article class={`card ${open.kind}`} aria-label={isDoubt ? "A step in doubt" : "A question"}>
       <p class="asks">
-        <a href={hrefOf({ at: "run", run: open.run })}>{shownLine(open.agent, 60)}</a>
+        <Whose run={open.run} agent={open.agent} />
         {isDoubt ? " began a step, and nobody knows whether it happened" : " asks"}
       </p>
       <blockquote tabIndex={0}>{shown(open.text)}</blockquote>

@@ -1,10 +1,10 @@
 /** Something a person has to look at. It stays until somebody says that it is dealt with. */
-import { shown, shownLine } from "../../shown";
+import { shown } from "../../shown";
 import type { Item } from "../../wire/types";
 import { usePressing } from "../pressing";
-import { hrefOf } from "../routes";
 import { useStore } from "../store";
 import { Choice } from "./choice";
+import { Whose } from "./whose";
 
 export function Attention({ item }: { item: Item }) {
   const store = useStore();
@@ -24,7 +24,7 @@ export function Attention({ item }: { item: Item }) {
         <span class="sign" aria-hidden="true">
           !
         </span>
-        <a href={hrefOf({ at: "run", run: item.run })}>{shownLine(item.agent, 60)}</a> {item.state}
+        <Whose run={item.run} agent={item.agent} /> {item.state}
       </p>
       <blockquote tabIndex={0}>{shown(item.text)}</blockquote>
       <div class="choices">

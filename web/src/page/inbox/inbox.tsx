@@ -1,6 +1,7 @@
 /** Everything that waits for a person, over all runs. */
-import { useStore } from "../store";
 import { Back } from "../back";
+import { hrefOf } from "../routes";
+import { useStore } from "../store";
 import { Approval } from "./approval";
 import { Asked } from "./asked";
 import { Attention } from "./attention";
@@ -21,8 +22,27 @@ export function InboxScreen() {
           doubt come here.
         </p>
       )}
+      <Decided />
       <Waiting />
     </div>
+  );
+}
+
+/** What was said last about a call of a run that is held, until the run goes on: nothing else shows it. */
+export function Decided({ run }: { run?: string }) {
+  const store = useStore();
+  const last = store.decided.value;
+  const isShown = last && store.isHeld(last.run) && (!run || run === last.run);
+  return (
+    <p role="status" class={isShown ? "decided" : "hidden"}>
+      {isShown && (
+        <>
+          {last.says}
+          {!run && " "}
+          {!run && <a href={hrefOf({ at: "run", run: last.run })}>Go to the run</a>}
+        </>
+      )}
+    </p>
   );
 }
 

@@ -33,7 +33,7 @@ export function Act({ title, says, does, stops = false, onClose, act }: Props) {
         }}
       >
         <label>
-          {stops ? "Why, for the record (may stay empty)" : "Why, for the record"}
+          {stops ? "Why, for the record (may stay empty)" : "Why, for the record (needed)"}
           <input
             value={reason}
             maxLength={500}

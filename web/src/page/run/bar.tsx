@@ -4,6 +4,7 @@ import { useEffect, useRef } from "preact/hooks";
 import type { PullcordBar } from "../../bar/element";
 import type { BarEvents } from "../../bar/model";
 import type { Panel } from "../../wire/types";
+import { held } from "../killswitch/holds";
 import { hrefOf } from "../routes";
 import { useStore } from "../store";
 import { theme } from "../theme";
@@ -30,7 +31,7 @@ export function BarOf({ panel }: { panel: Panel }) {
   }, []);
   const told = {
     run: panel.run,
-    panel,
+    panel: held(panel, store.killSwitch.value, store.mayStopAll.value),
     base: "./",
     me: store.me.value?.by ?? "",
     right: store.me.value?.right ?? "",

@@ -6,17 +6,23 @@ import { usePressing } from "../pressing";
 import { hrefOf } from "../routes";
 import { useStore } from "../store";
 
-export const Besides = memo(function Besides({ run, signals }: { run: string; signals: readonly string[] }) {
+interface Props {
+  run: string;
+  hasEnded: boolean;
+  signals: readonly string[];
+}
+
+export const Besides = memo(function Besides({ run, hasEnded, signals }: Props) {
   const { me, mayStart } = useStore();
   const mayAsk = mayStart.value && !me.value?.run;
   if (!mayAsk && !(mayStart.value && signals.length)) return null;
   return (
     <section aria-labelledby="besides-title" class="besides">
-      <h2 id="besides-title">Without stopping it</h2>
+      <h2 id="besides-title">{hasEnded ? "About it" : "Without stopping it"}</h2>
       {signals.map((name) => (
         <Signal key={name} run={run} name={name} />
       ))}
-      {mayAsk && <Aside run={run} />}
+      {mayAsk && <Aside run={run} hasEnded={hasEnded} />}
     </section>
   );
 });
@@ -47,7 +53,7 @@ function Signal({ run, name }: { run: string; name: string }) {
 }
 
 /** Its own run answers, which knows what this one has done. This one is not disturbed. */
-function Aside({ run }: { run: string }) {
+function Aside({ run, hasEnded }: { run: string; hasEnded: boolean }) {
   const { client } = useStore();
   const [question, setQuestion] = useState("");
   const { isBusy, problem, press } = usePressing();
@@ -76,7 +82,9 @@ function Aside({ run }: { run: string }) {
         Ask
       </button>
       <p class="aside" id="aside-says">
-        A run of its own answers, and knows what was done so far. This one goes on as if nobody had asked.
+        {hasEnded
+          ? "A run of its own answers, and knows what was done. This one stays as it is."
+          : "A run of its own answers, and knows what was done so far. This one goes on as if nobody had asked."}
       </p>
       <p role="alert" class="problem">
         {problem}

@@ -11,6 +11,7 @@ import { Fact } from "./step";
 
 const HEADINGS: readonly [keyof Tally, string, string][] = [
   ["done", "✓", "Done"],
+  ["no_undo", "!", "Has no undo"],
   ["undone", "↶", "Undone"],
   ["could_not_undo", "✕", "Could not be undone"],
   ["in_doubt", "?", "In doubt"],
@@ -74,7 +75,10 @@ function Lists({ receipt }: { receipt: Receipt }) {
                 {sign}
               </span>
               <span class="word">{word}</span>
-              <span class="names">{names(receipt[heading])}</span>
+              <span class="names">
+                {names(receipt[heading])}
+                {heading === "no_undo" && <span class="aside">: done, and nothing says how to undo it</span>}
+              </span>
             </li>
           ),
         )}

@@ -3,7 +3,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { shownLine } from "../../shown";
 import type { Cost, Json, Panel } from "../../wire/types";
 import { Back } from "../back";
-import { Waiting } from "../inbox/inbox";
+import { Decided, Waiting } from "../inbox/inbox";
 import { memo } from "../memo";
 import { hrefOf } from "../routes";
 import { useStore } from "../store";
@@ -12,13 +12,13 @@ import { Value } from "../value";
 import { count, dollars, moment, number } from "../words";
 import { BarOf } from "./bar";
 import { Besides } from "./besides";
+import { Following } from "./following";
 import { Outcome, ReceiptOf } from "./receipt";
 import { Report } from "./report";
 import { Share } from "./share";
 import { Thread } from "./thread";
 
 const NONE: readonly string[] = [];
-const NEAR = 80; // px from the end: whoever is there wants to stay there
 
 export function RunScreen({ run }: { run: string }) {
   const store = useStore();
@@ -35,7 +35,7 @@ export function RunScreen({ run }: { run: string }) {
   }
   return (
     <div class="run">
-      <Scrolling run={run}>
+      <Scrolling run={run} isAtWork={panel?.state === "running"}>
         {panel && <Head panel={panel} isOnly={isOnly} />}
         <Body run={run} />
       </Scrolling>
@@ -98,12 +98,13 @@ function Body({ run }: { run: string }) {
     <>
       {details && details.input !== null && <Given input={details.input} />}
       <Wanted run={run} />
+      <Decided run={run} />
       <Report view={view} />
       {view.end && <Outcome end={view.end} />}
       {view.end && panel && <ReceiptOf run={run} seq={panel.seq} />}
       <Timeline run={run} />
       {panel && <Thread run={run} thread={panel.thread} />}
-      <Besides run={run} signals={view.end ? NONE : view.signals} />
+      <Besides run={run} hasEnded={Boolean(view.end)} signals={view.end ? NONE : view.signals} />
       {store.may("admin") && <Share run={run} />}
     </>
   );
@@ -130,42 +131,29 @@ function Wanted({ run }: { run: string }) {
   );
 }
 
-/** Stays at the end for whoever is there; never takes anybody there who reads something else. */
-function Scrolling({ run, children }: { run: string; children: preact.ComponentChildren }) {
+interface ScrollingProps {
+  run: string;
+  isAtWork: boolean;
+  children: preact.ComponentChildren;
+}
+
+/** Whoever is at the end of what the run does stays there as it grows; whoever scrolls up is left alone. */
+function Scrolling({ run, isAtWork, children }: ScrollingProps) {
   const box = useRef<HTMLDivElement>(null);
-  const isAtEnd = useRef(false);
+  const following = useRef<Following>(null);
   const [hasMore, setMore] = useState(false);
+  if (following.current) following.current.isAtWork = isAtWork;
   useEffect(() => {
-    const element = box.current;
-    const inside = element?.firstElementChild;
-    if (!element || !inside) return;
-    isAtEnd.current = false;
-    element.scrollTop = 0;
-    const distance = (): number => element.scrollHeight - element.scrollTop - element.clientHeight;
-    const scrolled = (): void => {
-      isAtEnd.current = distance() < NEAR && element.scrollTop > 0;
-      setMore(distance() > NEAR);
-    };
-    const grown = new ResizeObserver(() => {
-      if (isAtEnd.current) element.scrollTop = element.scrollHeight;
-      setMore(distance() > NEAR);
-    });
-    element.addEventListener("scroll", scrolled, { passive: true });
-    grown.observe(inside);
-    return () => {
-      element.removeEventListener("scroll", scrolled);
-      grown.disconnect();
-    };
+    if (!box.current) return;
+    const started = new Following(box.current, isAtWork, setMore);
+    following.current = started;
+    return () => started.stop();
   }, [run]);
-  const toEnd = (): void => {
-    isAtEnd.current = true;
-    box.current?.scrollTo({ top: box.current.scrollHeight });
-  };
   return (
     <div class="scrolling" ref={box} tabIndex={-1}>
       <article class="column">{children}</article>
       {hasMore && (
-        <button type="button" class="to-end" onClick={toEnd}>
+        <button type="button" class="to-end" onClick={() => following.current?.toEnd()}>
           <span class="words">To the end</span> ↓
         </button>
       )}

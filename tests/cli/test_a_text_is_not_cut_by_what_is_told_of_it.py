@@ -1,0 +1,83 @@
+"""What is told of a run comes in lines of its own, when the text before it is all there."""
+
+from pullcord.cli.telling import Telling
+from pullcord.core.events import (
+    Completed,
+    Event,
+    PauseRequested,
+    Record,
+    Spent,
+    StepFinished,
+    StepInterrupted,
+    StepStarted,
+    TextEnded,
+)
+from pullcord.core.values import dump
+from pullcord.journal.reading import Cursor
+from pullcord.journal.store import LiveText
+
+SAID = "Hello there, this is long. "
+ASKED = StepStarted(step="model-1", name="model", model="scripted")
+ANSWERED = StepFinished(step="model-1")
+BILL = Spent(step="model-1", tokens_in=10, tokens_out=175)
+WHOLE = TextEnded(part="say-model-1-1-0", text=SAID)
+
+
+def live(text: str, offset: int = 0, part: str = "say-model-1-1-0") -> LiveText:
+    return LiveText(1, part, offset, text, 1)
+
+
+def told(*items: Event | LiveText) -> list[str]:
+    """Everything in one stream, as a terminal has it, without when it was."""
+    heard: list[str] = []
+    telling = Telling("r1", says=heard.append)
+    for seq, item in enumerate(items, start=1):
+        record = item if isinstance(item, LiveText) else Record("r1", seq, 0, 1, item)
+        telling.tell(Cursor(seq), record)
+    telling.end_line()
+    return [line[15:] if line[:4].strip().isdigit() else line for line in said(heard)]
+
+
+def said(heard: list[str]) -> list[str]:
+    return "".join(heard).splitlines()
+
+
+def test_an_answer_that_is_there_before_it_was_shown_is_told_behind_its_text() -> None:
+    lines = told(ASKED, live("Hello th"), ANSWERED, BILL, WHOLE, Completed())
+    assert lines == [
+        "◆ asking scripted",
+        SAID,
+        "◆ answered",
+        "  10 tokens read, 175 written, cost unknown",
+        "✓ completed null",
+    ]
+
+
+def test_text_that_goes_on_after_the_answer_stays_in_its_line() -> None:
+    lines = told(ASKED, live("Hello th"), ANSWERED, live(SAID[8:], 8), WHOLE)
+    assert lines == ["◆ asking scripted", SAID, "◆ answered"]
+
+
+def test_what_somebody_does_meanwhile_is_told_at_once_and_in_order() -> None:
+    lines = told(ASKED, live("Hello th"), ANSWERED, PauseRequested(by="bo"), WHOLE)
+    assert lines[1:4] == ["Hello th", "◆ answered", "pause requested by bo"]
+    assert lines[4:] == [SAID[8:]]
+
+
+def test_what_another_step_has_done_does_not_wait_for_the_text() -> None:
+    other = StepFinished(step="fetch-1", result=dump("1,204 rows"))
+    assert told(live("Hello th"), other) == ["Hello th", '✓ "1,204 rows"']
+    eleventh = StepFinished(step="model-11")
+    assert told(live("Hello th"), eleventh, WHOLE)[:2] == ["Hello th", "◆ answered"]
+
+
+def test_nothing_that_was_held_is_lost_when_nobody_speaks_on() -> None:
+    assert told(live("Hello th"), ANSWERED) == ["Hello th", "◆ answered"]
+    two = live("Another", part="say-2")
+    assert told(live("Hello th"), ANSWERED, two) == ["Hello th", "◆ answered", "Another"]
+
+
+def test_how_a_step_was_stopped_is_said_in_words() -> None:
+    assert told(StepInterrupted(step="s", rung="task_cancel")) == [
+        "■ stopped · its task was cancelled"
+    ]

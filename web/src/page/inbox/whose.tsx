@@ -1,0 +1,14 @@
+/** Whose a card is: the agent, and which of its runs. */
+import { shownLine } from "../../shown";
+import { hrefOf } from "../routes";
+import { useStore } from "../store";
+import { which } from "../words";
+
+export function Whose({ run, agent }: { run: string; agent: string }) {
+  const thread = useStore().rows.value.get(run)?.panel.thread ?? "";
+  return (
+    <a href={hrefOf({ at: "run", run })}>
+      {shownLine(agent, 60)} <span class="num">{which({ run, thread })}</span>
+    </a>
+  );
+}
