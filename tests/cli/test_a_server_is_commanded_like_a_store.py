@@ -235,3 +235,8 @@ def test_of_a_quarantined_run_nothing_is_shown_through_a_server_either(serving: 
         here, there = serving.here(*words), serving(*words)
         assert same(there) == same(here)
         assert "ship it" not in there.out
+    for verb in ("continue", "fork"):
+        here, there = (side(verb, "evil-1", "--detach") for side in (serving.here, serving))
+        assert same(there) == same(here)
+        assert (here.status, "is quarantined" in here.err) == (2, True)
+    assert serving.here("continue", "evil-1", '"anew"', "--detach").status == 0

@@ -176,7 +176,7 @@ def test_a_token_that_is_wrong_or_taken_back_opens_nothing(serving: Serving) -> 
     serving.here("run", str(Path(__file__).with_name("agents.py")) + ":quick", "--run-id", "v1")
     assert serving("show", "v1").status == 0
     seen = serving("cancel", "v1")
-    assert (seen.status, "needs the right to control" in seen.err) == (1, True)
+    assert (seen.status, "needs the right to stop" in seen.err) == (1, True)
     serving.abroad.env |= good
 
 

@@ -278,6 +278,9 @@ def test_waiting_has_an_end(pullcord: Terminal) -> None:
         (("run", agent("quick"), '{"month":'), 2, "is not JSON"),
         (("redirect", "r1", "  "), 2, "it is empty"),
         (("settle", "r1", "x"), 3, "is not an open attention item"),
+        (("run", agent("quick"), "--limit", "steps=0.5"), 2, "counted in whole numbers"),
+        (("run", agent("quick"), "--limit", "tokens=inf"), 2, "counted in whole numbers"),
+        (("run", agent("quick"), "--model", "a\u202eb"), 2, "it has U+202E at position 1"),
         (("continue", "r1", "--store", "not-there.db"), 2, "There is no store at not-there.db"),
     ],
 )

@@ -104,6 +104,7 @@ WRONG = {
     "[limits]\nstepz = 3": "there is no limits.stepz; there are steps",
     '[limits]\nsteps = "3"': "limits.steps is a number",
     "[limits]\nsteps = -3": "limits.steps is a number",
+    "[limits]\nsteps = 0.5": "limits.steps is a whole number",
     "store = ": "it cannot be read",
     "\x00\x01": "it cannot be read",
 }

@@ -15,7 +15,7 @@ import pullcord
 from pullcord.cli.parser import VERBS
 from pullcord.core.states import OFFERED, TABLE
 from pullcord.errors import PullcordError
-from pullcord.server.routes import ROUTES
+from pullcord.server.routes import ROUTES, Route
 from pullcord.server.wire import Said
 
 ROOT = Path(__file__).parent.parent.parent
@@ -153,12 +153,18 @@ def test_the_table_of_routes_is_current() -> None:
 
 def routes_table() -> str:
     rows = [
-        f"| `{route.method} {route.path}` | {route.right or 'none'} | {fields(route.takes)} | "
+        f"| `{route.method} {route.path}` | {needed(route)} | {fields(route.takes)} | "
         f"{route.about} |"
         for route in ROUTES
     ]
     heading = "| route | right | body | what it does |\n|---|---|---|---|"
     return "\n".join([heading, *rows]) + "\n"
+
+
+def needed(route: Route) -> str:
+    return "; ".join(
+        [route.right or "none", *(f"with `{field}` {right}" for field, right in route.wider)]
+    )
 
 
 def fields(takes: type[Any] | None) -> str:

@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 from pullcord import Context, Retry
-from pullcord.core.events import Answered, StepFailed, StepFinished, StepStarted
+from pullcord.core.commands import Redirect
+from pullcord.core.events import Answered, Created, StepFailed, StepFinished, StepStarted
+from pullcord.journal.ledger import Append
 from pullcord.testing import ManualClock
 from tests.runs.stage import (
     HASTY,
@@ -47,6 +49,33 @@ async def test_an_answer_from_another_runtime_wakes_the_run(tmp_path: Path) -> N
             assert (ack.verdict, ack.state) == ("applied", S.QUEUED)
         assert await run.result() == {"send": True}
     assert (world.did, world.entered) == (["before", "after"], 2)
+
+
+async def test_a_question_is_found_behind_any_number_of_younger_runs() -> None:
+    async with stage(agent=asker(World()), habits=PARKING) as runtime:
+        run = await runtime.start("agent")
+        await run.reached(S.WAITING)
+        made = Created(agent="elsewhere", thread="t", by="ana")
+        for number in range(1100):
+            name = f"younger-{number}"
+            await runtime.journal.append(Append(run_id=name, events=[made], expected_seq=0))
+            if number % 2:
+                await runtime.journal.command(name, Redirect(by="ana", instruction="left"))
+        [asked] = (await runtime.journal.waiting_for_people()).questions
+        assert (asked.run, asked.text) == (run.id, "Send it?")
+
+
+async def test_as_many_questions_are_shown_as_somebody_could_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("pullcord.journal.inbox.FOUND_MAX", 3)
+    monkeypatch.setattr("pullcord.journal.inbox._PAGE", 2)
+    async with stage(agent=asker(World()), habits=PARKING) as runtime:
+        runs = [await runtime.start("agent") for _ in range(5)]
+        for run in runs:
+            await run.reached(S.WAITING)
+        found = (await runtime.journal.waiting_for_people()).questions
+        assert [one.run for one in found] == [run.id for run in reversed(runs[2:])]
 
 
 async def test_an_answer_given_while_no_process_runs_is_found_by_the_next(tmp_path: Path) -> None:

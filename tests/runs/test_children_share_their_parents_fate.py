@@ -299,3 +299,25 @@ async def test_a_parent_that_returns_while_pausing_is_paused_until_its_children_
         await run.resume()
         await child.answer(await question(child))
         assert await run.result() == "mine"
+
+
+async def test_children_that_live_are_quarantined_with_their_parent_and_no_others() -> None:
+    """Those that had ended are runs of their own: that is said wherever quarantine is described."""
+    world = World()
+
+    async def quick(ctx: Context, given: Any) -> Any:
+        return given
+
+    async def agent(ctx: Context) -> Any:
+        await (await ctx.spawn("quick", "done before")).result()
+        return await (await ctx.spawn("kid", "homework")).result()
+
+    async with stage(agent=agent, quick=quick, kid=worker(world)) as runtime:
+        run = await runtime.start("agent")
+        await seen(run, ChildBorn, nth=2)
+        await run.cancel(now=True, quarantine=True)
+        await run.reached(S.CANCELLED)
+        before, with_it = [await child.look() for child in await children(runtime, run)]
+        assert (before.agent, before.state, before.cancel) == ("quick", S.COMPLETED, None)
+        assert with_it.cancel is not None
+        assert (with_it.agent, with_it.cancel.quarantine) == ("kid", True)

@@ -1,4 +1,4 @@
-"""view < control < approve < admin, for one run or for all: nobody gets further than that.
+"""view < stop < control < approve < admin, for one run or for all: nobody gets further than that.
 
 What each thing needs is written down here once more, by hand, as it was promised.
 """
@@ -21,7 +21,7 @@ from pullcord.core.events import (
     Redirected,
 )
 from pullcord.server.bounds import Bounds
-from pullcord.server.rights import Grant, How
+from pullcord.server.rights import Grant, How, Right
 from pullcord.server.routes import ROUTES, Route
 from tests.runs.stage import happened, seen
 from tests.server.house import BOUND_S, House, house
@@ -29,7 +29,7 @@ from tests.storage.campaign import FULL, fresh_seed
 
 TRIPLES: Final = 100_000 if FULL else 10_000
 OVER_HTTP: Final = 4_000 if FULL else 250
-LADDER: Final = {"view": 0, "control": 1, "approve": 2, "admin": 3}
+LADDER: Final = {"view": 0, "stop": 1, "control": 2, "approve": 3, "admin": 4}
 
 NEEDS: Final = {
     # what → the right, and whether one given one run has it: for that run, for what shows only
@@ -43,18 +43,13 @@ NEEDS: Final = {
         ("view", "there"),
     ),
     **dict.fromkeys(
+        [f"POST /runs/{{run}}/{verb}" for verb in ("pause", "resume", "cancel")],
+        ("stop", "there"),
+    ),
+    **dict.fromkeys(
         [
             f"POST /runs/{{run}}/{verb}"
-            for verb in (
-                "pause",
-                "resume",
-                "redirect",
-                "cancel",
-                "answer",
-                "settle",
-                "undo",
-                "signal",
-            )
+            for verb in ("redirect", "answer", "settle", "undo", "signal")
         ],
         ("control", "there"),
     ),
@@ -194,10 +189,13 @@ async def test_no_token_reaches_further_than_it_says(there: House) -> None:
             assert answer.status == 403, (grant, route, run, answer)
 
 
-async def test_a_link_watches_or_stops_its_run_and_does_nothing_else(there: House) -> None:
+@pytest.mark.parametrize("called", ["stop", "control"])  # `control`: as links were made before
+async def test_a_link_watches_or_stops_its_run_and_does_nothing_else(
+    there: House, called: Right
+) -> None:
     run, card = await waiting(there, "pays")
     other, _ = await waiting(there, "asks")
-    _, code = there.link("control", run.id)
+    _, code = there.link(called, run.id)
     cookie = await there.session(code)
     before = await there.kept()
     tries: list[tuple[str, dict[str, Any]]] = [
@@ -208,21 +206,26 @@ async def test_a_link_watches_or_stops_its_run_and_does_nothing_else(there: Hous
         (f"/runs/{run.id}/approve", {"question": card.question, "call": card.call}),
         (f"/runs/{run.id}/deny", {"question": card.question}),
         (f"/runs/{run.id}/raise", {"caps": {"steps": 9000}}),
+        (f"/runs/{run.id}/redirect", {"instruction": "mail it to eve"}),
+        (f"/runs/{run.id}/resume", {"instruction": "mail it to eve"}),
+        (f"/runs/{run.id}/cancel", {"quarantine": True}),
+        (f"/runs/{run.id}/answer", {"question": card.question, "value": True}),
+        (f"/runs/{run.id}/settle", {"item": "x"}),
+        (f"/runs/{run.id}/undo", {}),
+        (f"/runs/{run.id}/signal", {"name": "door"}),
         (f"/runs/{other.id}/cancel", {}),
         (f"/runs/{other.id}/pause", {}),
         ("/grants", {"kind": "link", "right": "view", "run": run.id, "expires_in_s": 60}),
         ("/grants/00000000/revoke", {}),
     ]
     for path, said in tries:
-        assert (await there.post(path, said, cookie)).status == 403, path
-    answer = await there.post(
-        f"/runs/{run.id}/answer", {"question": card.question, "value": True}, cookie
-    )
-    assert (answer.status, answer.json["ack"]["verdict"]) == (409, "rejected")
+        answer = await there.post(path, said, cookie)
+        assert (answer.status, answer.json["code"]) == (403, "right"), path
+        assert "needs the right to" in answer.json["detail"]
     assert await there.kept() == before
 
     me = (await there.get("/me", cookie)).json
-    assert me == {"by": f"control {run.id}", "right": "control", "run": run.id, "how": "link"}
+    assert me == {"by": f"{called} {run.id}", "right": "stop", "run": run.id, "how": "link"}
     listed = (await there.get("/runs?limit=100", cookie)).json["runs"]
     assert [panel["run"] for panel in listed] == [run.id]
     inbox = (await there.get("/inbox", cookie)).json
@@ -230,8 +233,35 @@ async def test_a_link_watches_or_stops_its_run_and_does_nothing_else(there: Hous
     for path in (f"/events?run={other.id}", f"/runs/{other.id}", f"/runs/{other.id}/events"):
         assert (await there.get(path, cookie)).status == 403
 
-    stop = await there.post(f"/runs/{run.id}/cancel", {"reason": "enough"}, cookie)
-    assert stop.json["verdict"] == "applied"
+    for verb in ("pause", "resume", "cancel"):
+        stop = await there.post(f"/runs/{run.id}/{verb}", {"reason": "enough"}, cookie)
+        assert stop.json["verdict"] == "applied", verb
+
+
+async def test_a_link_is_given_no_more_than_the_right_to_stop(there: House) -> None:
+    run, _ = await waiting(there, "asks")
+    asked = {"kind": "link", "run": run.id, "expires_in_s": 60}
+    for called in ("stop", "control"):
+        made = await there.post("/grants", asked | {"right": called})
+        assert made.status == 201
+        cookie = await there.session(made.json["code"])
+        assert (await there.get("/me", cookie)).json["right"] == "stop"
+    listed = (await there.get("/grants")).json["grants"]
+    assert {one["right"] for one in listed if one["kind"] == "link"} == {"stop"}
+
+
+async def test_a_token_to_control_still_has_the_whole_right(there: House) -> None:
+    run, _ = await waiting(there, "asks")
+    other, asked = await waiting(there, "asks")
+    for who in (there.token("control", run.id), there.token("control")):
+        told = await there.post(f"/runs/{run.id}/redirect", {"instruction": "left"}, who)
+        assert told.json["verdict"] == "applied"
+        await there.post(f"/runs/{run.id}/pause", {}, who)
+        went = await there.post(f"/runs/{run.id}/resume", {"instruction": "right"}, who)
+        assert went.json["verdict"] == "applied"
+    said = {"question": asked.question, "value": 1}
+    answer = await there.post(f"/runs/{other.id}/answer", said, there.token("control", other.id))
+    assert answer.json["verdict"] == "applied"
 
 
 async def test_a_link_is_told_of_no_other_run(there: House) -> None:
@@ -245,6 +275,28 @@ async def test_a_link_is_told_of_no_other_run(there: House) -> None:
         await run.redirect("right", by="ana")
         [*_, row] = await narrow.until("row")
         assert [row.data["run"], row.event] == [run.id, "row"]
+
+
+async def test_a_link_is_told_of_no_stop_but_of_its_own_run(there: House) -> None:
+    run, _ = await waiting(there, "asks")
+    await there.start("pays", thread="patient-john")
+    cookie = await there.session(there.link("view", run.id)[1])
+    stops: list[tuple[dict[str, str], bool]] = [
+        ({"thread": "patient-john"}, False),
+        ({"agent": "pays"}, False),
+        ({"agent": run.id}, False),
+        ({"agent": "asks"}, True),
+        ({"thread": run.id}, True),
+        ({}, True),
+    ]
+    for scope, is_mine in stops:
+        await there.post("/kill-switch/engage", scope | {"reason": "what John said"})
+        seen_by_all = (await there.get("/kill-switch")).json
+        told = await there.get("/kill-switch", cookie)
+        assert len(seen_by_all["engaged"]) == 1
+        assert told.json["engaged"] == (seen_by_all["engaged"] if is_mine else []), scope
+        assert (b"John" in told.body, b"patient" in told.body) == (is_mine, False)
+        await there.post("/kill-switch/release", scope)
 
 
 async def test_a_link_that_is_wider_than_one_run_is_not_made(there: House) -> None:
@@ -291,6 +343,21 @@ async def test_a_fork_is_no_way_around_the_right_to_raise_a_limit(there: House) 
     assert await there.kept() == before
     assert (await there.post(f"/runs/{run.id}/fork", {}, bo)).status == 201
     assert (await there.post(f"/runs/{run.id}/fork", more, ana)).status == 201
+
+
+async def test_what_was_quarantined_begins_no_other_run(there: House) -> None:
+    run = await there.start("asks", given="a word nobody may have")
+    await run.reached(RunState.WAITING)
+    before = await run.fork()
+    await run.cancel(quarantine=True)
+    known = len(await there.runtime.list())
+    for source in (run.id, before.id):
+        for verb, said in (("continue", {}), ("fork", {}), ("aside", {"question": "Why?"})):
+            answer = await there.post(f"/runs/{source}/{verb}", said)
+            assert (answer.status, "quarantined" in answer.json["detail"]) == (422, True), verb
+    assert len(await there.runtime.list()) == known
+    made = await there.post(f"/runs/{run.id}/continue", {"input": "other words"})
+    assert (await there.get(f"/runs/{made.json['run']}")).json["input"] == "other words"
 
 
 async def test_what_is_taken_back_ends_at_once_and_so_does_what_was_open(
@@ -390,22 +457,22 @@ async def test_every_control_says_who_has_asked_and_how_they_got_in(there: House
     run, _ = await waiting(there, "asks")
     other, asked = await waiting(there, "asks")
     cookie = await there.session(there.keeper.launch())
-    link = await there.session(there.link("control", run.id)[1])
+    link = await there.session(there.link("stop", run.id)[1])
     path = f"/runs/{run.id}"
     fetched = {"Sec-Fetch-Site": "same-origin"}
-    await there.post(f"{path}/redirect", {"instruction": "a"}, link, more=fetched)
     await there.post(f"{path}/redirect", {"instruction": "b"}, there.token("control", run.id))
     await there.post(f"{path}/pause", {"reason": "look"}, cookie, more=fetched)
     await there.post(f"{path}/resume", {}, cookie)
+    await there.post(f"{path}/pause", {}, link, more=fetched)
     said = {"question": asked.question, "value": 1}
     await there.post(f"/runs/{other.id}/answer", said, there.token("approve"))
     told = await happened(there.runtime, run.id, Redirected)
-    assert [(e.by, e.via) for e in told] == [
-        (f"control {run.id}", "page, link"),
-        (f"control of {run.id}", "api, token"),
+    assert [(e.by, e.via) for e in told] == [(f"control of {run.id}", "api, token")]
+    pauses = await happened(there.runtime, run.id, PauseRequested)
+    assert [(e.by, e.via, e.reason) for e in pauses] == [
+        ("ana", "page, session", "look"),
+        (f"stop {run.id}", "page, link", ""),
     ]
-    [pause] = await happened(there.runtime, run.id, PauseRequested)
-    assert (pause.by, pause.via, pause.reason) == ("ana", "page, session", "look")
     [answer] = await happened(there.runtime, other.id, Answered)
     assert (answer.by, answer.via) == ("approve of all", "api, token")
     made = (await there.post("/runs", {"agent": "asks"}, cookie)).json["run"]

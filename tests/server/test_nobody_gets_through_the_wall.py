@@ -157,8 +157,8 @@ async def people(there: House, run: str, other: str) -> list[Who]:
     def bearer(code: str) -> tuple[tuple[str, str], ...]:
         return (("Authorization", f"Bearer {code}"),)
 
-    link, code = there.link("control", run)
-    ended, ended_code = there.link("control", run)
+    link, code = there.link("stop", run)
+    ended, ended_code = there.link("stop", run)
     of_ended = await there.session(ended_code)
     there.keeper.revoke(ended)
     revoked = there.keeper.give(kind="token", name="gone", right="admin", lasts_s=600)
@@ -187,7 +187,7 @@ async def people(there: House, run: str, other: str) -> list[Who]:
         *(Who(f"{right} here", bearer(there.token(right, run)), right, run) for right in RIGHTS),
         *(Who(f"{r} there", bearer(there.token(r, other)), r, other) for r in RIGHTS),
         Who("session", (("Cookie", session),), "admin", cookie=True),
-        Who("link", (("Cookie", narrow),), "control", run, cookie=True),
+        Who("link", (("Cookie", narrow),), "stop", run, cookie=True),
     ]  # fmt: skip
 
 

@@ -127,7 +127,7 @@ async def test_who_may_only_look_is_told_so_and_nothing_changes(serving: Serving
     async with watching(serving, "view") as eyes:
         await eyes.sees("? Waiting")
         await eyes.press("p")
-        await eyes.until(lambda: "control" in eyes.lines[-1])
+        await eyes.until(lambda: "right to stop" in eyes.lines[-1])
     assert serving.here.until(lambda _: True).state is S.WAITING
 
 

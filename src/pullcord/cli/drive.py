@@ -32,7 +32,7 @@ from pullcord.core.stops import StopShown
 from pullcord.core.values import check_id
 from pullcord.errors import InvalidInput
 from pullcord.journal.reader import Reader
-from pullcord.journal.reading import START, Cursor, birth
+from pullcord.journal.reading import START, Cursor, birth, reusable
 from pullcord.runtime.agents import Agent
 from pullcord.runtime.handle import RunHandle
 from pullcord.runtime.identity import new_run_id
@@ -131,6 +131,8 @@ def _continue(asked: Any) -> int:
     born = _birth(asked)
     with desk(asked) as here:
         _, run = here.run(asked.run)
+        if asked.input is None:
+            here.read(lambda view: reusable(view, asked.run, what="use the input of"))
 
     async def start(runtime: Runtime) -> RunHandle:
         given = json.loads(bytes(born.input)) if asked.input is None else value_of(asked.input)

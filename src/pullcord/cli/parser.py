@@ -124,7 +124,9 @@ VERBS: Final[dict[str, Verb]] = {
         "with all that it has started. What says how it is undone is undone, newest first\n"
         "(--no-undo: nothing is; --back-to STEP: only what came after it). Finished work and\n"
         "partial text stay in the thread. With --wait, prints the receipt when the cancel is in\n"
-        "effect. A second cancel with --now does not wait for the polite way.",
+        "effect. A second cancel with --now does not wait for the polite way. --quarantine keeps\n"
+        "the run, and those of its children that still live, only as evidence, shown to nobody; a\n"
+        "child that had ended before stays readable: look at it, and forget it if it must go.",
         ('pullcord cancel 7f3a --reason "too expensive" --wait',),
     ),
     "answer": Verb(
@@ -259,8 +261,9 @@ VERBS: Final[dict[str, Verb]] = {
     "grant": Verb(
         "grant",
         "Make a token for a program that uses the HTTP API of a store.",
-        "It is printed once, and kept only as its digest. Rights: view, control (also start and\n"
-        "stop), approve (also allow calls and raise limits), admin. --run narrows it to one run.",
+        "It is printed once, and kept only as its digest. Rights: view, stop (also pause,\n"
+        "resume and cancel), control (also start and redirect), approve (also allow calls and\n"
+        "raise limits), admin. --run narrows it to one run.",
         ("pullcord grant ci --right control", "pullcord grant wall --right view --days 365"),
     ),
     "forget": Verb(
@@ -403,7 +406,7 @@ def _add_subject(parser: argparse.ArgumentParser, name: str) -> None:
         _add_serving(parser, name)
     elif name == "grant":
         add("name", metavar="NAME", help="whose name stands beside what is done with it")
-        add("--right", choices=("view", "control", "approve", "admin"), default="view")
+        add("--right", choices=("view", "stop", "control", "approve", "admin"), default="view")
         add("--run", default=None, help="only for this run")
         add("--days", type=float, default=30.0, help="how long it counts")
     elif name == "forget":

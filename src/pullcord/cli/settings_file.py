@@ -123,5 +123,7 @@ def _check_limit(name: str, value: Any) -> None:
     try:
         parsed([f"{name}={value}"])
     except InvalidInput:
+        if name.replace("-", "_") in CAPS:
+            raise InvalidInput(f"limits.{name} is a whole number") from None
         known = ", ".join(CAPS)
         raise InvalidInput(f"there is no limits.{name[:40]}; there are {known}") from None

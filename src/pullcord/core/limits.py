@@ -144,7 +144,22 @@ def parsed(words: Sequence[str]) -> dict[str, float]:
             raise InvalidInput(f"{word!r} is not a limit: {_AS_IN}. Nothing was changed.") from None
     if unknown := [name for name in caps if name not in CAPS]:
         raise InvalidInput(f"{unknown[0]!r} is not a limit: {_AS_IN}. Nothing was changed.")
-    return caps
+    return check_counts(caps)
+
+
+def check_counts(caps: Mapping[str, float]) -> dict[str, float]:
+    """Return these caps if what is counted in them is a whole number.
+
+    Raises:
+        InvalidInput: one is not.
+    """
+    for name, value in caps.items():
+        if CAPS.get(name) in _UNITS and not float(value).is_integer():
+            raise InvalidInput(
+                f"{name}={value:g} is not a limit: {name.replace('_', ' ')} are counted in whole "
+                "numbers. Nothing was changed."
+            )
+    return dict(caps)
 
 
 def caps_as_condition(caps: Mapping[str, float]) -> Condition | None:

@@ -56,6 +56,19 @@ def check_text(value: object, *, field: str, empty: bool = True) -> str:
     return value
 
 
+def check_line(value: object, *, field: str) -> str:
+    """Return `value` if it is one line that reads as it is written: a name that others are shown.
+
+    Raises:
+        InvalidText: as `check_text`; or a character that is not shown, or moves others about.
+    """
+    text = check_text(value, field=field)
+    for at, char in enumerate(text):
+        if not char.isprintable():
+            raise InvalidText(field, why=f"it has U+{ord(char):04X} at position {at}")
+    return text
+
+
 def dump(value: object) -> Json:
     """Return `value` as canonical JSON: sorted keys, no spaces, so equal values are equal bytes.
 

@@ -26,9 +26,11 @@ from pullcord.core.events import (
     QuestionAsked,
     QuestionWithdrawn,
     Redirected,
+    Released,
     Remembered,
     StepFailed,
     StepFinished,
+    StepInDoubt,
     StepStarted,
     Stopped,
     TextEnded,
@@ -68,6 +70,8 @@ def withheld(event: Event) -> Event:
             return msgspec.structs.replace(event, result=NULL, error="")
         case StepFailed() | Failed() | UndoStarted() | UndoFailed():
             return msgspec.structs.replace(event, error="")
+        case Released(error=error) if error:  # that it could not be is no secret
+            return msgspec.structs.replace(event, error="(withheld)")
         case Redirected():
             return msgspec.structs.replace(event, instruction="")
         case Planned():
@@ -77,7 +81,7 @@ def withheld(event: Event) -> Event:
             return msgspec.structs.replace(event, before="", after="")
         case ItemStarted():
             return msgspec.structs.replace(event, text="", told=())
-        case CallRefused():
+        case CallRefused() | StepInDoubt():
             return msgspec.structs.replace(event, why="")
         case AttentionRaised():
             return msgspec.structs.replace(event, text="")

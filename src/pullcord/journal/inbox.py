@@ -11,7 +11,9 @@ from pullcord.journal.reading import existing, records_of
 from pullcord.journal.snapshots import load
 from pullcord.journal.store import View
 
-RUNS_MAX: Final = 1000
+FOUND_MAX: Final = 1000  # cards, questions and attention items
+ENDED_MAX: Final = 1000  # runs
+_PAGE: Final = 500
 
 
 class Card(NamedTuple):
@@ -59,29 +61,44 @@ class Inbox(NamedTuple):
 
 def inbox_of(view: View, now_ms: int, only: str | None = None) -> Inbox:
     """Everything that waits for a person, in one run or in all of them. `now_ms`: the steady
-    clock; a card that has expired is not shown, whoever has noticed that."""
+    clock; a card that has expired is not shown, whoever has noticed that.
+
+    All living runs are asked, however many have nothing to say, until `FOUND_MAX` things are
+    found; of those that have ended, the newest `ENDED_MAX`.
+    """
     found = Inbox([], [], [])
-    for run in _runs(view, only):
-        if run.cancel and run.cancel.quarantine:
-            continue
-        found.attention.extend(
-            Item(run.id, run.agent, run.state, item, text) for item, text in run.attention.items()
-        )
-        if run.state in LIVING:
-            cards, questions = _asked(view, run)
-            found.cards.extend(card for card in cards if card.expires_at_ms > now_ms)
-            found.questions.extend(questions)
+    if only:
+        _add(found, view, load(view, existing(view, only)), now_ms)
+        return found
+    for run in _living(view):
+        if sum(map(len, found)) >= FOUND_MAX:
+            break
+        _add(found, view, run, now_ms)
+    for head in view.heads(states=TERMINAL, thread=None, before=None, limit=ENDED_MAX):
+        _add(found, view, load(view, head), now_ms)
     return found
 
 
-def _runs(view: View, only: str | None) -> Iterator[Run]:
-    """That one; or the living ones, then those that have ended."""
-    if only:
-        yield load(view, existing(view, only))
+def _living(view: View) -> Iterator[Run]:
+    """Newest first. Not those that nothing has happened to: they can have asked for nothing."""
+    before: str | None = None
+    while page := view.heads(states=LIVING, thread=None, before=before, limit=_PAGE):
+        for head in page:
+            if head.seq > 1:
+                yield load(view, head)
+        before = page[-1].run_id
+
+
+def _add(found: Inbox, view: View, run: Run, now_ms: int) -> None:
+    if run.cancel and run.cancel.quarantine:
         return
-    for states in (LIVING, TERMINAL):
-        for head in view.heads(states=states, thread=None, before=None, limit=RUNS_MAX):
-            yield load(view, head)
+    found.attention.extend(
+        Item(run.id, run.agent, run.state, item, text) for item, text in run.attention.items()
+    )
+    if run.state in LIVING:
+        cards, questions = _asked(view, run)
+        found.cards.extend(card for card in cards if card.expires_at_ms > now_ms)
+        found.questions.extend(questions)
 
 
 def _asked(view: View, run: Run) -> tuple[list[Card], list[Open]]:

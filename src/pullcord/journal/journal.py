@@ -48,6 +48,7 @@ from pullcord.journal.reading import (
     birth,
     existing,
     records_of,
+    reusable,
     stream,
 )
 from pullcord.journal.retention import Candidate, Wanted, candidates
@@ -340,6 +341,15 @@ class Journal:
             RunForgotten: that is not known any more.
         """
         return await self._hands.read(lambda view: birth(view, run_id, what=what))
+
+    async def reusable(self, run_id: str, *, what: str) -> Created:
+        """`birth` for a run that begins with something of this one: its input, its steps.
+
+        Raises:
+            InvalidInput: it, or a run that it goes on from, is quarantined.
+            RunForgotten: that is not known any more.
+        """
+        return await self._hands.read(lambda view: reusable(view, run_id, what=what))
 
     async def load(self, run_id: str) -> Run:
         """Return the run as its records make it."""

@@ -8,7 +8,7 @@ from pullcord.core.events import Created, Record
 from pullcord.core.run import Run
 from pullcord.core.states import RunState
 from pullcord.core.values import check_id
-from pullcord.errors import RunNotFound
+from pullcord.errors import InvalidInput, RunNotFound
 from pullcord.journal.chain import GENESIS, opened
 from pullcord.journal.forgetting import act_of, refuse_forgotten
 from pullcord.journal.snapshots import load
@@ -73,6 +73,27 @@ def birth(view: View, run_id: str, *, what: str) -> Created:
     [first] = records_of(view, run_id, 0, 1)
     assert isinstance(first.event, Created)
     return first.event
+
+
+def reusable(view: View, run_id: str, *, what: str) -> Created:
+    """How the run began, for a run that begins with something of it: its input, its steps.
+
+    Raises:
+        InvalidInput: it, or a run that it goes on from, is quarantined.
+        RunForgotten: that is not known any more, of it or of a run that it goes on from.
+    """
+    first = birth(view, run_id, what=what)
+    source: str | None = run_id
+    while source is not None:
+        run = load(view, existing(view, source))
+        if run.cancel and run.cancel.quarantine:
+            raise InvalidInput(
+                f"Cannot {what} run {run_id}: it, or a run it goes on from, is quarantined, and "
+                "nothing of it may be used again. Nothing was started. Start anew, with an input "
+                "of its own: pullcord run"
+            )
+        source = run.forked_from
+    return first
 
 
 def stream(view: View, run_id: str, after: Cursor, *, limit: int = ALL) -> Sequence[Item]:

@@ -33,18 +33,13 @@ async def born_of(journal: Journal, run_id: str, fork: Fork, limits_for: LimitsF
         InvalidInput: there is nothing there that may be gone on from.
         RunForgotten: there is nothing there any more.
     """
-    first = await journal.birth(run_id, what="fork")
+    first = await journal.reusable(run_id, what="fork")
     source = await journal.load(run_id)
     place = source.seq if fork.at is None else fork.at
     if not 1 <= place <= source.seq:
         raise InvalidInput(
             f"Cannot fork run {run_id} at record {fork.at}: it has {source.seq}. Nothing was "
             f"started. See its records: pullcord show {run_id}"
-        )
-    if await _is_tainted(journal, source):
-        raise InvalidInput(
-            f"Cannot fork run {run_id}: it, or a run it goes on from, is quarantined, and "
-            "nothing of it may be used again. Nothing was started. Start anew: pullcord run"
         )
     is_aside = fork.aside is not None  # a question: a run out of budget can be asked too
     own = await _limits_like(source, fork, limits_for)
@@ -65,15 +60,6 @@ async def born_of(journal: Journal, run_id: str, fork: Fork, limits_for: LimitsF
         used=None if is_aside else await journal.used(run_id),
         runaway=first.runaway,
     )
-
-
-async def _is_tainted(journal: Journal, run: Run) -> bool:
-    """Whether it, or a run it goes on from, is quarantined."""
-    while not (run.cancel and run.cancel.quarantine):
-        if run.forked_from is None:
-            return False
-        run = await journal.load(run.forked_from)
-    return True
 
 
 async def _limits_like(source: Run, fork: Fork, limits_for: LimitsFor) -> Limits:

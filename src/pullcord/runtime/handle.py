@@ -26,7 +26,7 @@ from pullcord.core.commands import (
 from pullcord.core.conditions import Used
 from pullcord.core.events import CancelRequested, Record, TextEnded
 from pullcord.core.fold import ends, evolve
-from pullcord.core.limits import Then
+from pullcord.core.limits import Then, check_counts
 from pullcord.core.receipts import Receipt, receipt
 from pullcord.core.run import Run
 from pullcord.core.states import NEEDS_OWNER, TERMINAL, RunState
@@ -153,7 +153,7 @@ class RunHandle:
     async def raise_limits(self, caps: Mapping[str, float], **who: Unpack[Signed]) -> Ack:
         """It may use more: `{"steps": 80}`; also `tool_calls`, `tokens`, `usd`, `working_s`, as its
         limits have them. A run that was paused because it had reached one of them goes on."""
-        return await self._ask(Raise(caps=dict(caps), **_by(who)))
+        return await self._ask(Raise(caps=check_counts(caps), **_by(who)))
 
     async def signal(self, name: str, **who: Unpack[Signed]) -> Ack:
         """What `External(name)` among its limits waits for has happened."""

@@ -14,7 +14,7 @@ from pullcord.core.run import Run
 from pullcord.core.screening import Guard, Guards
 from pullcord.core.states import NEEDS_OWNER, TERMINAL, RunState
 from pullcord.core.trail import Runaway, check_runaway
-from pullcord.core.values import dump
+from pullcord.core.values import check_line, dump
 from pullcord.errors import (
     AgentUnknown,
     ChainBroken,
@@ -186,6 +186,7 @@ class Runtime:
 
         Raises:
             AgentUnknown: not one of this runtime's agents.
+            InvalidInput: something that was given cannot be used, and nothing was started.
             ThreadBusy: with `refuse`, and nothing was started.
         """
         name = name_of(agent, self.agents)
@@ -193,6 +194,7 @@ class Runtime:
             raise InvalidInput(f"if_busy cannot be {if_busy!r}. Nothing was started.")
         if name not in self.agents:
             raise AgentUnknown(name, known=self.agents)
+        check_line(model, field="model")
         own = await self._limits(name, limits, on_exhausted, model)
         born = Created(
             agent=name,

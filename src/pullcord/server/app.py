@@ -133,6 +133,16 @@ class Server:
         body: Any = None
         if route.takes:
             body = await body_as(request, route.takes, self._desk.bounds)
+        if route.wider and (
+            found := route.beyond(grant_of(request), request.path_params.get("run"), body)
+        ):
+            field, right = found
+            raise Refused(
+                403,
+                "right",
+                f"With {field} this needs the right to {right} here, and {grant_of(request).by} "
+                "has not been given it. Nothing was changed.",
+            )
         answer = await route.handler(self._desk, request, body)
         match answer:
             case Response() | Stream():

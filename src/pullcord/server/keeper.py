@@ -18,7 +18,7 @@ import msgspec
 from starlette.requests import Request
 
 from pullcord.errors import InvalidInput
-from pullcord.server.rights import Grant, Right
+from pullcord.server.rights import OF_LINKS, Grant, Right
 
 Kind: TypeAlias = Literal["session", "link", "token"]
 SESSION_S: Final = 30 * 24 * 3600
@@ -42,8 +42,11 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True):
     link: str = ""  # of a session: the link that it came by, and ends with
 
     def grant(self) -> Grant:
+        """No link is wider than links are, whatever it was called when it was made."""
         how = "link" if self.link else self.kind
-        return Grant(by=self.name, right=self.right, run=self.run, how=how)
+        is_too_wide = how == "link" and self.right not in OF_LINKS
+        right = OF_LINKS[-1] if is_too_wide else self.right
+        return Grant(by=self.name, right=right, run=self.run, how=how)
 
 
 class Keeper:

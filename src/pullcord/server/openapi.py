@@ -51,7 +51,8 @@ def _operation(route: Route, found: dict[type, dict[str, Any]]) -> dict[str, Any
     }
     if route.right is not None:
         made["security"] = [{"token": []}]
-        made["description"] = f"Needs the right to {route.right}."
+        wider = [f" With `{field}`: the right to {right}." for field, right in route.wider]
+        made["description"] = f"Needs the right to {route.right}.{''.join(wider)}"
     if route.method == "POST":
         made["parameters"].append(
             {

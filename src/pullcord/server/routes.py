@@ -60,6 +60,8 @@ from pullcord.server.wire import (
 )
 
 Handler: TypeAlias = Callable[[Desk, Request, Any], Awaitable[Any]]
+Wider: TypeAlias = tuple[tuple[str, Right], ...]
+"""Fields of the body that need a wider right, if something is said in them."""
 
 
 class Query(NamedTuple):
@@ -84,17 +86,26 @@ class Route(NamedTuple):
     standing: bool = False  # only where the server keeps its own credentials
     narrows: bool = False  # it shows those who may see one run only that one
     starts: bool = False  # it makes a new run: nothing for those who were given one
+    wider: Wider = ()
 
     def is_for(self, grant: Grant, run: str | None) -> bool:
         """Whether this grant is enough for it."""
-        if self.right is None:
-            return True
-        about = grant.run if self.narrows else None if self.starts else run
-        return grant.allows(self.right, about)
+        return self.right is None or self._allows(grant, self.right, run)
+
+    def beyond(self, grant: Grant, run: str | None, body: Any) -> tuple[str, Right] | None:
+        """The first thing said for which this grant is not enough, and what it needs."""
+        for field, right in self.wider:
+            if getattr(body, field) and not self._allows(grant, right, run):
+                return field, right
+        return None
+
+    def _allows(self, grant: Grant, right: Right, run: str | None) -> bool:
+        return grant.allows(right, grant.run if self.narrows else None if self.starts else run)
 
 
-def _control(verb: str, right: Right, about: str, takes: type) -> Route:
-    return Route("POST", f"/runs/{{run}}/{verb}", right, about, handlers[verb], takes, Ack)
+def _control(verb: str, right: Right, about: str, takes: type, wider: Wider = ()) -> Route:
+    path = f"/runs/{{run}}/{verb}"
+    return Route("POST", path, right, about, handlers[verb], takes, Ack, wider=wider)
 
 
 _AFTER: Final = Query("after", "the id of the last event that was seen; 0: from the beginning")
@@ -199,10 +210,22 @@ ROUTES: Final = (
         narrows=True,
         query=(Query("run", "only of this run"),),
     ),
-    _control("pause", "control", "I am coming back: nothing new starts.", PauseSaid),
-    _control("resume", "control", "Go on from where it stopped.", ResumeSaid),
+    _control("pause", "stop", "I am coming back: nothing new starts.", PauseSaid),
+    _control(
+        "resume",
+        "stop",
+        "Go on from where it stopped.",
+        ResumeSaid,
+        wider=(("instruction", "control"),),
+    ),
     _control("redirect", "control", "New information: it rewrites what comes next.", RedirectSaid),
-    _control("cancel", "control", "Stop, keep what you have. Nothing starts after it.", CancelSaid),
+    _control(
+        "cancel",
+        "stop",
+        "Stop, keep what you have. Nothing starts after it.",
+        CancelSaid,
+        wider=(("quarantine", "control"),),
+    ),
     _control("answer", "control", "Answer an open question.", AnswerSaid),
     _control("settle", "control", "An attention item is dealt with.", SettleSaid),
     _control("undo", "control", "Undo what an ended run has left behind.", UndoSaid),
@@ -220,6 +243,7 @@ ROUTES: Final = (
         Started,
         201,
         starts=True,
+        wider=(("limits", "approve"),),
     ),
     Route(
         "POST",

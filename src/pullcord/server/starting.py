@@ -18,7 +18,7 @@ from pullcord.server.controls import signed
 from pullcord.server.desk import Desk
 from pullcord.server.keeper import SESSION_S, Keeper
 from pullcord.server.problems import Refused
-from pullcord.server.rights import RIGHTS
+from pullcord.server.rights import OF_LINKS
 from pullcord.server.wall import grant_of
 from pullcord.server.wire import (
     AsideSaid,
@@ -51,13 +51,6 @@ async def start(desk: Desk, request: Request, said: StartSaid) -> Started:
 
 async def fork(desk: Desk, request: Request, said: ForkSaid) -> Started:
     run_id = request.path_params["run"]
-    if said.limits and not grant_of(request).allows("approve"):
-        raise Refused(
-            403,
-            "right",
-            "To let a run use more than it may needs the right to approve. Nothing was started. "
-            "Without limits it goes on with those it has.",
-        )
     await _birth(desk, run_id)
     made = await desk.runs.fork(
         run_id,
@@ -72,8 +65,11 @@ async def fork(desk: Desk, request: Request, said: ForkSaid) -> Started:
 
 
 async def go_on(desk: Desk, request: Request, said: ContinueSaid) -> Started:
-    born = await _birth(desk, request.path_params["run"])
-    given = value_of(born.input) if said.input is None else said.input
+    run_id = request.path_params["run"]
+    born, given = await _birth(desk, run_id), said.input
+    if given is None:
+        again = await desk.runs.journal.reusable(run_id, what="use the input of")
+        given = value_of(again.input)
     made = await desk.runs.start(
         born.agent,
         given,
@@ -152,7 +148,10 @@ async def end_session(desk: Desk, request: Request, said: Nothing) -> Response:
 
 
 async def give(desk: Desk, request: Request, said: GrantSaid) -> Given:
-    if said.kind == "link" and (said.run is None or said.right not in RIGHTS[:2]):
+    right = said.right
+    if said.kind == "link" and right == "control":  # what the right to stop was part of before
+        right = "stop"
+    if said.kind == "link" and (said.run is None or right not in OF_LINKS):
         raise Refused(
             422,
             "too_wide",
@@ -165,7 +164,7 @@ async def give(desk: Desk, request: Request, said: GrantSaid) -> Given:
     kept, code = _keeper(desk).give(
         kind=said.kind,
         name=said.name or f"guest of {grant_of(request).by}",
-        right=said.right,
+        right=right,
         run=said.run,
         lasts_s=said.expires_in_s,
     )

@@ -6,7 +6,7 @@ import msgspec
 from starlette.requests import Request
 
 from pullcord.core.values import check_text
-from pullcord.errors import InvalidInput, KillSwitchFailed, StorageFailed
+from pullcord.errors import InvalidInput, KillSwitchFailed, RunNotFound, StorageFailed
 from pullcord.killswitch.engaging import pull
 from pullcord.killswitch.flags import KINDS, Scope, new_note
 from pullcord.killswitch.pulled import Pulled
@@ -22,7 +22,21 @@ async def status(desk: Desk, request: Request, _: None) -> SwitchShown:
     shown = await _shown(desk)
     if (only := grant_of(request).run) is None:
         return shown
-    return SwitchShown(engaged=shown.engaged, held=[run for run in shown.held if run == only])
+    mine = {("all", ""), *await _scopes_of(desk, only)}
+    return SwitchShown(
+        engaged=[one for one in shown.engaged if (one.scope, one.name) in mine],
+        held=[run for run in shown.held if run == only],
+    )
+
+
+async def _scopes_of(desk: Desk, run_id: str) -> set[tuple[str, str]]:
+    """Those that this run is in, beside everything. What is said of others is not for whoever was
+    given this one."""
+    try:
+        head = await desk.runs.journal.head(run_id)
+    except (RunNotFound, StorageFailed):
+        return set()
+    return set(zip(KINDS, (head.agent, head.thread), strict=True))
 
 
 async def engage(desk: Desk, request: Request, said: SwitchSaid) -> SwitchShown:
