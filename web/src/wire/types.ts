@@ -233,6 +233,8 @@ export interface Card {
   question: string;
   tool: string;
   args: Json;
+  /** The name of each argument and its value as JSON text: what is shown. Numbers of `args` may be rounded here. */
+  shown: [name: string, json: string][];
   effect: Effect;
   can_be_undone: boolean;
   /** The agent's words. */

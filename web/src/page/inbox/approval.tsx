@@ -1,20 +1,22 @@
 /** A call that waits to be allowed. What will happen comes first; what the agent says about it, after. */
 import { useRef, useState } from "preact/hooks";
 import { shown, shownLine } from "../../shown";
-import type { Card, Json } from "../../wire/types";
+import type { Body } from "../../wire/asking";
+import type { Card } from "../../wire/types";
 import { usePressing } from "../pressing";
 import { hrefOf } from "../routes";
 import { useStore } from "../store";
 import { count, EFFECT, left as inWords } from "../words";
-import { useArmed } from "./arming";
-import { argumentsOf, TrueCall } from "./call";
+import { FIRST, useArmed } from "./arming";
+import { TrueCall, useFolding } from "./call";
 import { Choice } from "./choice";
 import { Deny, Edit } from "./settling";
 
 export function Approval({ card, at }: { card: Card; at: number }) {
   const store = useStore();
   const { client, now } = store;
-  const { ref, isArmed } = useArmed(card.call);
+  const folding = useFolding(card);
+  const { ref, missing } = useArmed(card.call, folding.folded.size > 0);
   const { isBusy, problem, press } = usePressing();
   const [open, setOpen] = useState<"" | "deny" | "edit">("");
   const pressed = useRef(""); // the call that was allowed: never twice from here
@@ -23,9 +25,9 @@ export function Approval({ card, at }: { card: Card; at: number }) {
   const why = !mayApprove ? "You may watch, not approve." : left <= 0 ? "It has expired." : "";
   const body = { question: card.question, call: card.call };
 
-  function settle(verb: "approve" | "deny", more: Record<string, Json> = {}): void {
+  function settle(verb: "approve" | "deny", more: Body = {}): void {
     const allows = verb === "approve" && !("args" in more); // a changed call is not allowed, but asked about again
-    if (why || (allows && (!isArmed || pressed.current === card.call))) return;
+    if (why || (allows && (missing || pressed.current === card.call))) return;
     void press(async () => {
       if (allows) pressed.current = card.call;
       try {
@@ -45,9 +47,9 @@ export function Approval({ card, at }: { card: Card; at: number }) {
 
   return (
     <article class="card approval" aria-label={`${shownLine(card.tool, 80)} waits to be allowed`}>
-      <TrueCall tool={card.tool} args={card.args} box={ref} />
+      <TrueCall card={card} box={ref} folding={folding} />
       <p class="effects">
-        <span>{count(argumentsOf(card.args).length, "argument")}</span>
+        <span>{count(card.shown.length, "argument")}</span>
         <span>{EFFECT[card.effect] ?? shownLine(card.effect, 40)}</span>
         <strong>{card.can_be_undone ? "can be undone" : "cannot be undone"}</strong>
         <span class="num">{left > 0 ? `expires in ${inWords(left)}` : "expired"}</span>
@@ -62,11 +64,9 @@ export function Approval({ card, at }: { card: Card; at: number }) {
       <div class="choices">
         <Choice
           label="Approve"
-          says={
-            why || (isArmed ? "This one call is made, exactly as above" : "Read it first: ready in a second")
-          }
+          says={why || FIRST[missing] || "This one call is made, exactly as above"}
           kind="strong"
-          isOff={Boolean(why) || !isArmed || isBusy}
+          isOff={Boolean(why || missing) || isBusy}
           onPress={() => settle("approve")}
         />
         <Choice
@@ -93,7 +93,7 @@ export function Approval({ card, at }: { card: Card; at: number }) {
       )}
       {open === "edit" && (
         <Edit
-          args={card.args}
+          args={card.shown}
           isBusy={isBusy}
           onSend={(args) => settle("approve", { args })}
           onClose={() => setOpen("")}
