@@ -3,6 +3,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import type { RefObject } from "preact";
 
 const READ_MS = 1_000;
+const LOOK_MS = 100;
 
 /** What is still to be done before a call can be allowed; empty: nothing. */
 export type Missing = "" | "fold" | "scroll" | "second";
@@ -10,7 +11,7 @@ export type Missing = "" | "fold" | "scroll" | "second";
 export const FIRST: Record<Missing, string> = {
   "": "",
   fold: "Read it first: show all of it",
-  scroll: "Read it first: scroll to its end",
+  scroll: "Read it first: scroll through to its end",
   second: "Read it first: ready in a second",
 };
 
@@ -20,42 +21,44 @@ interface Armed {
 }
 
 /** Watches what `ref` is put on. Each of its parts (`data-part`) has to have been in view, and the last one, its end,
- * for a second, while nothing of it was folded; anew for each `call`. A part that an own scroll bar hides is not in
- * view. */
+ * for a second, while nothing of it was folded; anew for each `call`. What a scroll bar hides is not in view, nor an
+ * end that lies under something else. */
 export function useArmed(call: string, isFolded: boolean): Armed {
   const ref = useRef<HTMLDivElement>(null);
   const [armed, setArmed] = useState("");
   const [atEnd, setAtEnd] = useState("");
   useEffect(() => {
     if (isFolded || !ref.current) return;
-    let timer: ReturnType<typeof setTimeout> | undefined;
-    let isAtEnd = false;
-    const parts = ref.current.querySelectorAll<HTMLElement>("[data-part]");
-    const unseen = new Set<Element>(parts);
-    const look = (): void => {
-      clearTimeout(timer);
-      const isRead = isAtEnd && !unseen.size;
-      setAtEnd(isRead ? call : "");
-      if (isRead && document.visibilityState === "visible") timer = setTimeout(() => setArmed(call), READ_MS);
-    };
+    const parts = [...ref.current.querySelectorAll("[data-part]")];
+    const unseen = new Set(parts);
     const watcher = new IntersectionObserver((entries) => {
-      for (const { target, isIntersecting } of entries) {
-        if (isIntersecting) unseen.delete(target);
-        if ((target as HTMLElement).dataset["part"] === "end") isAtEnd = isIntersecting;
-      }
-      look();
+      for (const { target, isIntersecting } of entries) if (isIntersecting) unseen.delete(target);
     });
     for (const part of parts) watcher.observe(part);
-    document.addEventListener("visibilitychange", look);
+    let since: number | undefined;
+    const look = (): void => {
+      const isRead = !unseen.size && document.visibilityState === "visible" && isOnTop(parts.at(-1));
+      since = isRead ? (since ?? performance.now()) : undefined;
+      setAtEnd(isRead ? call : "");
+      if (since === undefined || performance.now() - since < READ_MS) return;
+      setArmed(call);
+      clearInterval(looking);
+    };
+    const looking = setInterval(look, LOOK_MS);
     return () => {
-      clearTimeout(timer);
+      clearInterval(looking);
       watcher.disconnect();
-      document.removeEventListener("visibilitychange", look);
     };
   }, [call, isFolded]);
   if (isFolded) return { ref, missing: "fold" };
   if (armed === call) return { ref, missing: "" };
   return { ref, missing: atEnd === call ? "second" : "scroll" };
+}
+
+function isOnTop(part: Element | undefined): boolean {
+  if (!part) return false;
+  const { x, y, width, height } = part.getBoundingClientRect();
+  return document.elementFromPoint(x + width / 2, y + height / 2) === part;
 }
 
 /** A key that is held down presses once. */
