@@ -2,7 +2,7 @@
 
 import asyncio
 import inspect
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 from starlette.requests import Request
@@ -161,7 +161,7 @@ def _as_text(args: Any) -> list[tuple[str, str]]:
     """Each argument as the JSON it is. What was not given by name has the name `value`."""
     if args is None:
         return []
-    named: dict[str, Any] = args if isinstance(args, dict) else {"value": args}
+    named = cast("dict[str, Any]", args if isinstance(args, dict) else {"value": args})
     return [(name, bytes(dump(value)).decode()) for name, value in named.items()]
 
 
