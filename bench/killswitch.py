@@ -75,6 +75,6 @@ def _looking(folder: Path) -> Figure:
     for _ in range(5):
         began = time.perf_counter()
         for _ in range(LOOKS):
-            flags.refusal("agent", "thread")
+            flags.refusal(("agent", "thread"))
         samples.append((time.perf_counter() - began) / LOOKS * 1e6)
     return Figure("a look at the switch", p50(samples), 10, "µs", f"{LOOKS:,} looks, 5 times")

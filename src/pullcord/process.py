@@ -24,6 +24,14 @@ def is_gone(owner: str) -> bool:
     return started is None or started != int(named[3])
 
 
+def is_here(owner: str) -> bool:
+    """Whether this owner certainly lives, and its number means the same process to us."""
+    named = _NAME.fullmatch(owner)
+    if named is None or (here := _namespace()) == 0 or int(named[1]) != here:
+        return False
+    return int(named[3]) != 0 and _started(int(named[2])) == int(named[3])
+
+
 def _namespace() -> int:
     try:
         return (_PROC / "self/ns/pid").stat().st_ino

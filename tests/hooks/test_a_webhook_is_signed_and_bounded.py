@@ -1,6 +1,7 @@
 """Promise: a webhook is signed, goes nowhere else, and is sent again exactly where that can help.
 
-Its secret is in no log, no error and no text of it; neither are the arguments of a call.
+Its secret is in no log, no error and no text of it; neither is anything of its URL behind the host,
+nor are the arguments of a call.
 """
 
 import asyncio
@@ -9,6 +10,7 @@ import json
 import logging
 import ssl
 from datetime import UTC, datetime, timedelta
+from hashlib import sha256
 from ipaddress import IPv4Address
 from pathlib import Path
 from typing import Any
@@ -209,7 +211,7 @@ async def test_the_secret_is_written_nowhere(
     async def agent(_ctx: Context) -> None: ...
 
     async with asyncio.timeout(BOUND_S), Receiver(500, 404, 302) as receiver:
-        hook = Webhook(f"{receiver.url}?token=hush", [SECRET, OTHER])
+        hook = Webhook(f"{receiver.url}/B77/PATHTOKEN?token=hush", [SECRET, OTHER])
         async with pullcord.open(
             tmp_path / "r.db",
             agents={"agent": agent},
@@ -219,12 +221,62 @@ async def test_the_secret_is_written_nowhere(
             await (await runtime.start("agent")).result()
             await receiver.until(lambda got: len(got) == 4)
     written = b"".join(p.read_bytes() for p in tmp_path.iterdir() if p.is_file())
-    for secret in (SECRET, OTHER, "hush"):
+    for secret in (SECRET, OTHER, "hush", "B77", "PATHTOKEN"):
         assert secret not in caplog.text
         assert secret not in hook.name
+        assert secret not in repr(hook)
         assert secret.encode() not in written
-    assert SECRET not in repr(hook)
     assert "is told" in caplog.text
+
+
+NAMED = [
+    "https://example.org/a",
+    "https://example.org/b",
+    "https://example.org/a?b",
+    "https://example.org/a?c",
+    "https://example.org:444/a",
+    "http://[::1]:444/a",
+]
+
+
+def test_a_webhook_is_called_by_its_host_and_is_not_taken_for_another() -> None:
+    names = [Webhook(url, SECRET).name for url in NAMED]
+    assert len(set(names)) == len(NAMED)
+    hosts = [name.partition("#")[0] for name in names]
+    assert hosts == [*["https://example.org"] * 4, "https://example.org:444", "http://[::1]:444"]
+
+
+def test_a_password_that_makes_a_url_unreadable_is_not_repeated() -> None:
+    with pytest.raises(pullcord.PullcordError) as refused:
+        Webhook("https://ana:hush/hush@example.org/", SECRET)
+    assert "hush" not in str(refused.value)
+
+
+@pytest.mark.parametrize("more", ["", "?token=hush"])
+async def test_a_place_that_was_kept_with_the_path_in_its_name_is_found(
+    more: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As earlier versions did: nothing is lost or told twice, and the token is in no file."""
+
+    async def agent(_ctx: Context) -> None: ...
+
+    store, digest = tmp_path / "r.db", "?" + sha256(b"token=hush").hexdigest()[:8]
+    async with asyncio.timeout(BOUND_S), Receiver() as receiver:
+        url = f"{receiver.url}/PATHTOKEN"
+        async with pullcord.open(store, agents={"agent": agent}) as runtime:
+            places = runtime.journal.hooks
+            for nth in ("", " (2)"):
+                await places.meet(f"moved {url}{digest if more else ''}{nth}")
+            await (await runtime.start("agent", run_id="r1")).result()
+        twice = [Webhook(f"{url}{more}", SECRET)] * 2
+        for _ in range(2):
+            async with pullcord.open(store, on_stop=twice):
+                await receiver.until(lambda got: len(got) >= 6)
+    states = sorted(["queued", "running", "completed"] * 2)
+    assert sorted(g.data["after"] for g in receiver.got) == states
+    written = b"".join(p.read_bytes() for p in tmp_path.iterdir() if p.is_file())
+    assert b"PATHTOKEN" not in written
+    assert "PATHTOKEN" not in caplog.text
 
 
 @pytest.fixture

@@ -22,10 +22,10 @@ def test_any_name_has_a_switch_of_its_own(tmp_path: Path, kind: str, name: str) 
     assert (raised.scope, raised.by, raised.reason, raised.via) == (
         Scope(kind, whole), "ana", "r", "v",
     )  # fmt: skip
-    covered = flags.covers(*((name, "t") if kind == "agent" else ("a", name)))
+    covered = flags.covers((name, "t") if kind == "agent" else ("a", name))
     assert covered is not None
     assert covered.id == raised.id
-    assert not flags.covers("another", "other")
+    assert not flags.covers(("another", "other"))
     assert {path.parent.name for path in tmp_path.rglob("*") if path.is_file()} == {
         "runs.db.kill-switches"
     }
@@ -41,7 +41,7 @@ def test_whatever_is_in_a_flag_it_counts(
     folder = tmp_path_factory.mktemp("flag")
     (folder / "runs.db.kill-switch").write_bytes(data)
     flags = Flags(str(folder / "runs.db"))
-    refusal = flags.refusal("agent", "thread")
+    refusal = flags.refusal(("agent", "thread"))
     assert refusal.startswith("the kill switch is engaged (by ")
     assert refusal.isprintable()
 
@@ -55,12 +55,12 @@ def test_what_stands_in_one_can_be_read_by_people(tmp_path: Path) -> None:
 
 def test_no_store_no_switch() -> None:
     none = Flags("")
-    assert (bool(none), none.refusal("a", "t"), none.raised()) == (False, "", [])
+    assert (bool(none), none.refusal(("a", "t")), none.raised()) == (False, "", [])
 
 
 def test_a_folder_that_cannot_be_looked_at_counts_for_everybody(tmp_path: Path) -> None:
     folder = tmp_path / "runs.db.kill-switches"
     folder.symlink_to(folder.name)  # around and around
     flags = Flags(str(tmp_path / "runs.db"))
-    assert flags.refusal("any", "other")
+    assert flags.refusal(("any", "other"))
     assert flags.raised()

@@ -1,6 +1,7 @@
 """What the kill switch means for a run: held where it is, refused to go on, and nothing lost."""
 
 import asyncio
+import threading
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -145,6 +146,47 @@ async def test_between_the_intent_of_a_step_and_its_call_it_is_looked_at_once_mo
         await run.reached(S.PAUSED)
         assert [type(one) for one in await happened(runtime, "r1", StepInterrupted)]
     assert world.did == []
+
+
+async def test_and_between_the_intent_of_an_undo_and_its_call(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world, write = World(), SqliteStore.write
+
+    async def take_back(call: Call) -> None:
+        await world.do(f"took {call.result} back")
+
+    @tool(undo=take_back)
+    async def send() -> str:
+        return await world.do("letter")
+
+    async def agent(ctx: Context) -> None:
+        await ctx.tool(send)
+        await ctx.ask("And now?")
+
+    def has_its_intent(view: View) -> bool:
+        records = records_of(view, "r1") if view.head("r1") else []
+        return any(isinstance(record.event, UndoStarted) for record in records)
+
+    def pulled_behind_the_intent(store: SqliteStore, job: Callable[[Transaction], T]) -> T:
+        result, flags = write(store, job), Flags(store.name)
+        if store.read(has_its_intent) and not pulled.is_set():
+            pulled.set()
+            flags.raise_it(ALL, new_note(by="ana", reason="", via="test"))
+        return result
+
+    pulled = threading.Event()
+    monkeypatch.setattr(SqliteStore, "write", pulled_behind_the_intent)
+    async with stage(tmp_path / "runs.db", agent=agent) as runtime:
+        run = await runtime.start("agent", run_id="r1")
+        await run.reached(S.WAITING)
+        await run.cancel(by="ana")
+        await asyncio.to_thread(pulled.wait)
+        assert (await engage(runtime)).left == []
+        assert world.did == ["letter"]
+        await release(runtime)
+        await run.reached(S.CANCELLED)
+    assert world.did == ["letter", "took letter back"]
 
 
 async def test_an_agent_that_asks_for_more_meanwhile_waits_at_the_door(tmp_path: Path) -> None:

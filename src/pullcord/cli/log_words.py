@@ -115,7 +115,8 @@ def in_words(act: Act) -> str:
 
 def _answered(act: SwitchAnswered) -> str:
     many = "1 process" if act.asked == 1 else f"{act.asked} processes"
-    said = f"kill switch acknowledged after {act.took_ms:,} ms · {many} asked"
+    who = _who(act.by, "", act.via, act.reason) if act.by else ""
+    said = f"kill switch acknowledged after {act.took_ms:,} ms{who} · {many} asked"
     killed = ", ".join(str(pid) for pid in act.killed)
     said += f" · killed: {line(killed, 120)}" if killed else ""
     left = "; ".join(f"{one.what}: {one.why}" for one in act.left)

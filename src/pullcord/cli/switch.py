@@ -11,6 +11,7 @@ from typing import Any, Final
 from pullcord.cli.as_json import to_json
 from pullcord.cli.identity import whoami
 from pullcord.cli.parser import store_path
+from pullcord.core.values import check_id
 from pullcord.core.visible import visible
 from pullcord.errors import InvalidInput, KillSwitchFailed
 from pullcord.killswitch.engaging import pull
@@ -33,7 +34,8 @@ def carry_out(asked: Any) -> int:
         sys.stdout.write(to_json(said))
     else:
         print(visible("\n".join(_lines(asked.act, said))))
-    return 1 if said["not_stopped"] or not said["recorded"] else 0
+    is_in_vain = asked.act == "engage" and not said["engaged"]
+    return 1 if said["not_stopped"] or not said["recorded"] or is_in_vain else 0
 
 
 def _scope(asked: Any) -> Scope:
@@ -43,7 +45,7 @@ def _scope(asked: Any) -> Scope:
     scope = next((Scope(kind, name) for kind, name in named if name is not None), Scope())
     if scope.kind and not scope.name:
         raise InvalidInput(f"Which {scope.kind}? Nothing was changed.")
-    return scope
+    return scope if scope.kind != "thread" else Scope("thread", check_id(scope.name, kind="thread"))
 
 
 def _where(asked: Any) -> str:
@@ -93,7 +95,9 @@ def _lines(act: str, said: Report) -> list[str]:
         what = "everything" if one["scope"] == "all" else f"{one['scope']} {one['name']}"
         why = f": {one['reason']}" if one["reason"] else ""
         lines.append(f"Engaged for {what}, by {one['by']}{why}. Nothing starts until its release.")
-    if not lines:
+    if not lines and act == "engage":
+        lines.append("Somebody has released it again meanwhile: NOTHING IS HELD.")
+    elif not lines:
         lines.append("Released." if act == "release" else "Not engaged.")
     elif act == "release":
         lines.append("That is still engaged.")
@@ -106,6 +110,8 @@ def _lines(act: str, said: Report) -> list[str]:
     lines += [f"NOT STOPPED{when}: {one['what']}: {one['why']}." for one in said["not_stopped"]]
     if why := said["why_not_recorded"]:
         lines.append(f"Not recorded: {why} The next process that can records it.")
+    if act == "engage" and said["recorded"] and not said["held"]:
+        lines.append("No living run is in its reach.")
     return lines + _of_runs(act, said["held"])
 
 

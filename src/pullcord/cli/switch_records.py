@@ -4,6 +4,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Final
 
+from pullcord.core.states import RunState
 from pullcord.errors import PullcordError
 from pullcord.journal.clock import SystemClock
 from pullcord.journal.holding import held_runs, lower, outcomes, to_hold, unnoted
@@ -50,7 +51,7 @@ def release(path: str, scope: Scope, *, by: str, reason: str, via: str) -> list[
     """
     flags = Flags(path)
     with _opened(path) as store:
-        left = store.read(lambda view: held_runs(view, flags))
+        left = store.read(lambda view: held_runs(view, flags, [RunState.PAUSED]))
         ledger = Ledger(SystemClock(), flags=flags)
         store.write(lambda tx: ledger.released(tx, scope, by=by, reason=reason, via=via))
         lower(flags, scope)

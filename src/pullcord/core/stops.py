@@ -175,6 +175,9 @@ class SwitchAnswered(_Act, frozen=True, kw_only=True, tag="answered"):
     took_ms: int
     killed: tuple[int, ...] = ()  # processes that did not answer, or could not stop what they did
     left: tuple[Unstopped, ...] = ()
+    by: str = ""  # who pulled it this time: it may have been engaged before
+    via: str = ""
+    reason: str = ""
 
 
 class SwitchReleased(_Act, frozen=True, kw_only=True, tag="released"):

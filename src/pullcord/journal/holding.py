@@ -8,6 +8,7 @@ from typing import Final
 import msgspec
 
 from pullcord.core.commands import Pause
+from pullcord.core.events import Created
 from pullcord.core.states import LIVING, RunState
 from pullcord.core.stops import (
     LISTED_MAX,
@@ -19,9 +20,10 @@ from pullcord.core.stops import (
     decode_entry,
 )
 from pullcord.core.stops import Scope as LogScope
-from pullcord.errors import InvalidInput, KillSwitchFailed
+from pullcord.errors import InvalidInput, KillSwitchFailed, PullcordError
+from pullcord.journal.chain import GENESIS, opened
 from pullcord.journal.store import Head, View
-from pullcord.killswitch.flags import Flag, Flags, Scope
+from pullcord.killswitch.flags import Flag, Flags, Scope, Whose
 from pullcord.killswitch.pulled import Left, Pulled
 
 _PAGE: Final = 200
@@ -37,14 +39,33 @@ def pause_by(flag: Flag) -> Pause:
     )
 
 
+def whose(view: View, head: Head) -> list[Whose]:
+    """By what the switch knows a run: its own agent and thread, and those of the runs that it
+    works for."""
+    known = [(head.agent, head.thread)]
+    while head.parent and not _is_detached(view, head) and (above := view.head(head.parent)):
+        head = above
+        known.append((head.agent, head.thread))
+    return known
+
+
+def _is_detached(view: View, head: Head) -> bool:
+    """One that is not yet there, or cannot be read, counts as sharing its parent's fate."""
+    rows = view.rows(head.run_id, after_seq=0, limit=1)
+    with suppress(PullcordError):
+        for record in opened(head.run_id, rows, seq=0, before=GENESIS):
+            return isinstance(record.event, Created) and record.event.detached
+    return False
+
+
 def to_hold(view: View, flags: Flags) -> list[tuple[str, Flag]]:
     """The runs that are in its reach and not at rest, each with the flag that holds it."""
     return [(head.run_id, flag) for head, flag in _reached(view, flags, _TO_HOLD)]
 
 
-def held_runs(view: View, flags: Flags) -> list[str]:
+def held_runs(view: View, flags: Flags, states: Collection[RunState] = LIVING) -> list[str]:
     """Every living run in its reach, the newest first."""
-    return [head.run_id for head, _ in _reached(view, flags, LIVING)]
+    return [head.run_id for head, _ in _reached(view, flags, states)]
 
 
 def _reached(view: View, flags: Flags, states: Collection[RunState]) -> Iterator[tuple[Head, Flag]]:
@@ -52,7 +73,7 @@ def _reached(view: View, flags: Flags, states: Collection[RunState]) -> Iterator
     while flags.is_any_raised():
         heads = view.heads(states=states, thread=None, before=before, limit=_PAGE)
         for head in heads:
-            if flag := flags.covers(head.agent, head.thread):
+            if flag := flags.covers(*whose(view, head)):
                 yield head, flag
         if len(heads) < _PAGE:
             return
@@ -74,7 +95,13 @@ def outcomes(view: View, flags: Flags) -> list[Pulled]:
     last = {act.flag: act for act in _acts(view) if isinstance(act, SwitchAnswered)}
     known = [last[flag.id] for flag in flags.raised() if flag.id in last]
     return [
-        Pulled(one.asked, list(one.killed), [Left(x.what, x.why) for x in one.left], one.took_ms)
+        Pulled(
+            one.asked,
+            list(one.killed),
+            [Left(unstopped.what, unstopped.why) for unstopped in one.left],
+            one.took_ms,
+            {"by": one.by, "via": one.via, "reason": one.reason},
+        )
         for one in known
     ]
 
@@ -107,6 +134,9 @@ def answered_by(flag: Flag, pulled: Pulled) -> SwitchAnswered:
         took_ms=pulled.took_ms,
         killed=tuple(pulled.killed),
         left=tuple(Unstopped(what=one.what, why=one.why) for one in left),
+        by=pulled.note["by"],
+        via=pulled.note["via"],
+        reason=pulled.note["reason"],
     )
 
 

@@ -18,14 +18,21 @@ class HookPlaces:
     def __init__(self, hands: Hands, clock: Clock) -> None:
         self._hands, self._clock = hands, clock
 
-    async def meet(self, name: str) -> int:
-        """Return where this hook is. One that nobody has met before begins at the end: now."""
+    async def meet(self, name: str, *, formerly: str = "") -> int:
+        """Return where this hook is. One that nobody has met before begins at the end: now.
+
+        One that was met by the name it had `formerly` goes on where it was, and is told by whoever
+        told it; that name is not kept.
+        """
         check_text(name, field="name of a hook")
 
         def work(tx: Transaction) -> int:
-            if (known := tx.hook(name)) is None:
-                known = HookPlace(tx.position()[0])
+            known, before = tx.hook(name), tx.hook(formerly) if formerly else None
+            if known is None:
+                known = before or HookPlace(tx.position()[0])
                 tx.put_hook(name, known)
+            if before is not None:
+                tx.drop_hook(formerly)
             return known.pos
 
         return await self._hands.write(work)

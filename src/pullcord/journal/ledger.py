@@ -72,6 +72,7 @@ from pullcord.journal.holding import (
     is_noted,
     pause_by,
     released_by,
+    whose,
 )
 from pullcord.journal.keys import body_of, key_reused
 from pullcord.journal.leases import NOBODY, is_held, licensed, renewed, until
@@ -81,7 +82,7 @@ from pullcord.journal.snapshots import SNAPSHOT_EVERY, fold_to, keep, load
 from pullcord.journal.steady import SteadyClock, last_sign_of_life
 from pullcord.journal.stoplog import Noted, add_stops, lengths
 from pullcord.journal.store import Head, Holder, StoredAck, Transaction, joined
-from pullcord.killswitch.flags import Flag, Flags, Scope
+from pullcord.killswitch.flags import Flag, Flags, Scope, Whose
 from pullcord.killswitch.pulled import Pulled
 from pullcord.process import is_gone, new_owner
 
@@ -148,6 +149,7 @@ class Claim(msgspec.Struct, frozen=True):
 
     lease: Lease
     run: Run
+    whose: list[Whose]  # by what the kill switch knows it
 
 
 class Ledger:
@@ -204,7 +206,7 @@ class Ledger:
         if change.expected_seq != head.seq:
             raise Conflict(change.run_id, expected_seq=change.expected_seq, actual_seq=head.seq)
         if any(type(event) in _STARTS for event in change.events):
-            self._refuse_if_switched_off(head)
+            self._refuse_if_switched_off(tx, head)
         epoch = change.epoch or 0
         first = self._gap(tx, head) if epoch else ()
         if first:  # before limits are asked: that time is nobody's
@@ -264,7 +266,7 @@ class Ledger:
             if stored.digest == digest:
                 return msgspec.json.decode(stored.ack, type=Ack)
             return key_reused(head, command)
-        if isinstance(command, _GOES_ON) and (refused := self._flags.refusal(*_whose(head))):
+        if isinstance(command, _GOES_ON) and (refused := self._refusal(tx, head)):
             return _switched_off(head, command, refused)  # (and not for ever: with no key)
         now_ms, idle = self._steady.now_ms(tx), self._is_idle(tx, head)
         decision = decide(self._at(tx, head), command, idle=idle, now_ms=now_ms)
@@ -454,9 +456,13 @@ class Ledger:
             updated_at_ms=0,
         )
 
-    def _refuse_if_switched_off(self, head: Head) -> None:
-        if refused := self._flags.refusal(*_whose(head)):
+    def _refuse_if_switched_off(self, tx: Transaction, head: Head) -> None:
+        if refused := self._refusal(tx, head):
             raise KillSwitchEngaged(refused)
+
+    def _refusal(self, tx: Transaction, head: Head) -> str:
+        """Why the kill switch lets nothing start for a run. Empty: it does."""
+        return self._flags.refusal(*whose(tx, head)) if self._flags.is_any_raised() else ""
 
     # --- leases -------------------------------------------------------------------------------
 
@@ -478,7 +484,7 @@ class Ledger:
         has something to do after all. Of a thread's living runs only the eldest is to be had,
         and the children that work for it.
         """
-        if self._flags.covers(*_whose(self._existing(tx, run_id))):
+        if self._refusal(tx, self._existing(tx, run_id)):
             return None
         how = Claimed(owner=owner, epoch=0, code_version=code_version, trace=trace)
         return self._take(tx, run_id, how, ttl_s=ttl_s, held=held)
@@ -506,7 +512,7 @@ class Ledger:
         claimed = msgspec.structs.replace(how, epoch=lease.epoch, alive_ms=alive_ms)
         holder = until(how.owner, self._clock.boot_time(), ttl_s)
         after = self._extend(tx, head, [claimed], epoch=lease.epoch, holder=holder)
-        return Claim(lease, self._at(tx, after).copy())
+        return Claim(lease, self._at(tx, after).copy(), whose(tx, after))
 
     def renew(self, tx: Transaction, lease: Lease, *, ttl_s: float) -> None:
         """Hold on for longer. A lease that lapsed unnoticed may be renewed; a lost one may not."""
@@ -631,11 +637,6 @@ class Ledger:
         self._cache[run.id] = (run, digest)
         if len(self._cache) > _CACHED_RUNS:
             self._cache.popitem(last=False)
-
-
-def _whose(head: Head) -> tuple[str, str]:
-    """By what the kill switch knows a run."""
-    return head.agent, head.thread
 
 
 def _switched_off(head: Head, command: Command, why: str) -> Ack:

@@ -285,6 +285,9 @@ class _Tables:
     def put_hook(self, name: str, place: HookPlace) -> None:
         self._put(self._hooks, name, place)
 
+    def drop_hook(self, name: str) -> None:
+        self._drop(self._hooks, name)
+
     def put_snapshot(self, run_id: str, snapshot: Snapshot) -> None:
         self._put(self._snapshots, run_id, snapshot)
 

@@ -363,6 +363,9 @@ class Connection:
             (name, place.pos, *place.holder),
         )
 
+    def drop_hook(self, name: str) -> None:
+        self.run("DELETE FROM hooks WHERE name = ?", (name,))
+
     def put_snapshot(self, run_id: str, snapshot: Snapshot) -> None:
         self.run(
             f"INSERT OR REPLACE INTO snapshots VALUES (({_NUM}), ?, ?, ?, ?)", (run_id, *snapshot)

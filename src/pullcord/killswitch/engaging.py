@@ -14,11 +14,12 @@ from typing import Any, Final
 from pullcord.killswitch.flags import Flags, Note, Scope
 from pullcord.killswitch.presence import Present, present
 from pullcord.killswitch.pulled import Left, Pulled
-from pullcord.process import is_gone
+from pullcord.process import is_gone, is_here
 
 ANSWER_S: Final = 1.5  # a runtime that has not answered by then is not answering
 _WARDEN_S: Final = 3.0
 _DEATH_S: Final = 2.0
+_AGAIN_S: Final = 0.02  # until one with too many before us is asked again
 
 
 def pull(flags: Flags, folder: str, scope: Scope, note: Note) -> Pulled:
@@ -31,10 +32,14 @@ def pull(flags: Flags, folder: str, scope: Scope, note: Note) -> Pulled:
     """
     began = time.monotonic()
     flags.raise_it(scope, note)
-    runtimes = present(folder)
+    killed, left = list[int](), list[Left]()
+    try:
+        runtimes = present(folder)
+    except OSError as error:  # whoever it is looks at the flag before every start, as we all do
+        runtimes = []
+        left.append(Left("whoever drives runs of this store", f"{folder}: {error.strerror}"))
     patience = {one.address: ANSWER_S for one in runtimes}
     answers = ask(patience | {one.warden: _WARDEN_S for one in runtimes})
-    killed, left = list[int](), list[Left]()
     for one in runtimes:
         if is_gone(one.owner):
             continue
@@ -50,7 +55,8 @@ def pull(flags: Flags, folder: str, scope: Scope, note: Note) -> Pulled:
             tools = answers[one.warden].get("left", ["all"])
             why = "it outlives SIGKILL" if answers[one.warden] else "its warden does not answer"
             left += [Left(f"process tool {call} of process {one.pid}", why) for call in tools]
-    return Pulled(len(runtimes), killed, left, round((time.monotonic() - began) * 1000))
+    took_ms = round((time.monotonic() - began) * 1000)
+    return Pulled(len(runtimes), killed, left, took_ms, note)
 
 
 def _named(who: Present, what: str, why: str) -> Left:
@@ -61,6 +67,8 @@ def _why_not_killed(who: Present, scope: Scope) -> str:
     """Empty: it was."""
     if who.pid == os.getpid():
         return "is this very process"
+    if not is_here(who.owner):
+        return "is in another container, where its number means nothing here"
     if not who.is_killable:
         return "has not agreed to be killed (Habits.killable)"
     if scope.kind:
@@ -72,22 +80,34 @@ def ask(addresses: dict[str, float]) -> dict[str, dict[str, Any]]:
     """Ask all of them at once. Return what each has answered within its time; nothing for one
     that is there and silent, and nobody who is not there."""
     answers: dict[str, dict[str, Any]] = {}
+    began, poll = time.monotonic(), select.poll()
     with ExitStack() as opened:
-        began, poll = time.monotonic(), select.poll()
-        waiting: dict[int, tuple[str, socket.socket]] = {}
-        for address in addresses:
-            sock = opened.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET))
-            sock.setblocking(False)
-            with suppress(OSError):  # nobody is there: a warden that was never needed, say
-                sock.connect(f"\0{address}")
+        unheard, waiting = dict(addresses), dict[int, tuple[str, socket.socket]]()
+        while unheard or waiting:
+            for address in list(unheard):
+                sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+                opened.enter_context(sock)
+                sock.setblocking(False)
+                try:
+                    sock.connect(f"\0{address}")
+                except ConnectionRefusedError:  # nobody is there: a warden that was never needed
+                    del unheard[address]
+                    continue
+                except OSError:  # somebody is, and has too many before us
+                    answers[address] = {}
+                    sock.close()
+                    continue
                 waiting[sock.fileno()], answers[address] = (address, sock), {}
                 poll.register(sock, select.POLLIN)
-        while waiting:
-            left_s = {fd: addresses[a] + began - time.monotonic() for fd, (a, _) in waiting.items()}
-            for fd in [fd for fd, left in left_s.items() if left <= 0]:
+                del unheard[address]
+            passed_s = time.monotonic() - began
+            unheard = {one: until for one, until in unheard.items() if until > passed_s}
+            for fd in [fd for fd, (one, _) in waiting.items() if addresses[one] <= passed_s]:
                 poll.unregister(fd)
                 del waiting[fd]
-            for fd, _ in poll.poll(max(min(left_s.values()), 0) * 1000) if waiting else ():
+            ends = [*unheard.values(), *(addresses[one] for one, _ in waiting.values())]
+            left_s = min(ends, default=passed_s) - passed_s
+            for fd, _ in poll.poll(min(left_s, _AGAIN_S if unheard else left_s) * 1000):
                 address, sock = waiting.pop(fd)
                 poll.unregister(fd)
                 with suppress(OSError, ValueError):
@@ -102,8 +122,8 @@ def _kill(who: Present) -> bool:
     except OSError:
         return is_gone(who.owner)
     try:
-        if is_gone(who.owner):  # (asked after it is held: the number is not another's by now)
-            return True
+        if not is_here(who.owner):  # (asked after it is held: the number is not another's by now)
+            return is_gone(who.owner)
         with suppress(OSError):
             signal.pidfd_send_signal(watched, signal.SIGKILL)
         poll = select.poll()

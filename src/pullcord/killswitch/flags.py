@@ -13,6 +13,8 @@ from hashlib import sha256
 from typing import Final, NamedTuple, TypeAlias
 
 Note: TypeAlias = dict[str, str]
+Whose: TypeAlias = tuple[str, str]
+"""By what the switch knows a run: an agent and a thread, its own or of one that it works for."""
 _NAME_BYTES_MAX: Final = 240
 _LINE_CHARS_MAX: Final = 500
 _NOTE_CHARS_MAX: Final = 64 * 1024
@@ -57,9 +59,9 @@ class Flags:
     def __bool__(self) -> bool:
         return bool(self._main)
 
-    def refusal(self, agent: str, thread: str) -> str:
-        """Why nothing may start for this agent on this thread. Empty: it may."""
-        flag = self.covers(agent, thread)
+    def refusal(self, *whose: Whose) -> str:
+        """Why nothing may start for these. Empty: it may."""
+        flag = self.covers(*whose)
         return flag.said() if flag else ""
 
     def is_any_raised(self) -> bool:
@@ -72,14 +74,15 @@ class Flags:
         main = [self.read(Scope())] if is_raised(self._main) else []
         return main + [self.read(scope) for scope in self._scoped()]
 
-    def covers(self, agent: str, thread: str) -> Flag | None:
-        """The raised one that stops this agent on this thread. Asked before every start."""
+    def covers(self, *whose: Whose) -> Flag | None:
+        """The raised one that stops one of these. Asked before every start."""
         if not self._main:
             return None
         if is_raised(self._main):
             return self.read(Scope())
         if is_raised(self._folder):
-            for scope in (Scope("agent", agent), Scope("thread", thread)):
+            named = ((Scope("agent", agent), Scope("thread", thread)) for agent, thread in whose)
+            for scope in (scope for both in named for scope in both):
                 if is_raised(self.path(scope)):
                     return self.read(scope)
         return None
@@ -134,7 +137,7 @@ class Flags:
         """What is known of one, whatever is in its file."""
         path, at_ms, owner = self.path(scope), 0, "?"
         with suppress(OSError):
-            found = os.stat(path)
+            found = os.lstat(path)
             at_ms, owner = found.st_mtime_ns // 1_000_000, str(found.st_uid)
         note = _read(path)
         said_ms = note.get("at_ms", "")
@@ -167,7 +170,7 @@ class Flags:
 def is_raised(path: str) -> bool:
     """Whether it is there, or may be."""
     try:
-        os.stat(path)
+        os.lstat(path)
     except (FileNotFoundError, NotADirectoryError):
         return False
     except OSError as error:

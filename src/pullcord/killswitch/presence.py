@@ -1,14 +1,16 @@
 """Who drives runs of a store on this machine, and by which names they can be asked.
 
 A runtime makes an empty file in the store's side folder: its name says all there is to say, so
-that a full disk keeps nobody from being found.
+that a full disk keeps nobody from being found. It holds the file's lock as long as it lives: in
+another container its number says nothing here, and the lock still does.
 """
 
+import fcntl
 import os
 from contextlib import suppress
 from typing import Final, NamedTuple
 
-from pullcord.process import is_gone
+from pullcord.process import is_gone, is_here
 
 _MINE: Final = ".runtime"
 _KILLABLE: Final = ".killable"
@@ -38,13 +40,17 @@ class Present(NamedTuple):
         return f"{self.owner}{_KILLABLE if self.is_killable else ''}{_MINE}"
 
 
-def announce(folder: str, who: Present) -> None:
-    """Be there for others.
+def announce(folder: str, who: Present) -> int:
+    """Be there for others, as long as what is returned is open.
 
     Raises:
         OSError: nobody can know of it.
     """
-    os.close(os.open(os.path.join(folder, who.file), os.O_CREAT | os.O_WRONLY, 0o644))
+    flags = os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC
+    file = os.open(os.path.join(folder, who.file), flags, 0o644)
+    with suppress(OSError):  # then it counts as there until somebody knows better
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    return file
 
 
 def leave(folder: str, who: Present) -> None:
@@ -53,10 +59,14 @@ def leave(folder: str, who: Present) -> None:
 
 
 def present(folder: str) -> list[Present]:
-    """Everybody who is there. What the dead have left behind is tidied up."""
+    """Everybody who is there. What the dead have left behind is tidied up.
+
+    Raises:
+        OSError: nobody can say who is there.
+    """
     try:
         names = sorted(os.listdir(folder))
-    except OSError:
+    except FileNotFoundError:
         return []
     found: list[Present] = []
     for name in names:
@@ -64,5 +74,21 @@ def present(folder: str) -> list[Present]:
         if not name.endswith(_MINE) or rest or len(owner.split("-")) != 4:
             continue
         who = Present(owner, bool(mine))
-        leave(folder, who) if is_gone(owner) else found.append(who)
+        is_over = is_gone(owner) or (not is_here(owner) and _is_let_go(folder, who))
+        leave(folder, who) if is_over else found.append(who)
     return found
+
+
+def _is_let_go(folder: str, who: Present) -> bool:
+    """Whether nobody holds its file any more."""
+    try:
+        file = os.open(os.path.join(folder, who.file), os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        return True
+    except OSError:
+        return False
+    finally:
+        os.close(file)

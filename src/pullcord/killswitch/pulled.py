@@ -2,6 +2,8 @@
 
 from typing import NamedTuple
 
+from pullcord.killswitch.flags import Note
+
 
 class Left(NamedTuple):
     """Something that was not stopped, and why."""
@@ -17,3 +19,4 @@ class Pulled(NamedTuple):
     killed: list[int]  # those that did not answer, or could not stop what they were doing
     left: list[Left]
     took_ms: int
+    note: Note  # who has pulled it, and why

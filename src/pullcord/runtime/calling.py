@@ -3,6 +3,7 @@
 import asyncio
 import inspect
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any, Final, TypeAlias
 
 import msgspec
@@ -144,7 +145,8 @@ class ToolCall:
         call = msgspec.structs.replace(call, args=self._revealed(call.args))
         await self._driver.may_start()
         async with asyncio.timeout(_CHECK_S):
-            return await about(function, call, self._context(None))
+            minds = partial(self._driver.mind, f"a look of {call.tool!r}")
+            return await about(function, call, self._context(None), minds)
 
     def _context(self, flight: Flight | None) -> ToolContext:
         return ToolContext(
@@ -224,7 +226,7 @@ class ToolCall:
             began=flight.take,
             env=command.env,
             cwd=command.cwd,
-            whose=(self._driver.run.agent, self._driver.run.thread),
+            whose=self._driver.whose,
         )
 
     def _outcome(self, flight: Flight, ended: Ended, output: Output) -> Any:

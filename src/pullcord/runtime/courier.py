@@ -44,6 +44,14 @@ class _Item(NamedTuple):
     at_ms: int
 
 
+class _Draft(NamedTuple):
+    """What the records of one run say, by number, and the run behind them. None: it cannot be
+    followed any further."""
+
+    found: dict[int, tuple[Moved | Notice, int]]
+    run: Run | None
+
+
 class Courier:
     """One hook, in one process."""
 
@@ -52,6 +60,8 @@ class Courier:
     ) -> None:
         self._journal, self._clock, self._hook, self._owner = journal, clock, hook, owner
         self._wait_s, self._ttl_s = wait_s, ttl_s
+        self._is_met = False  # where it was is known
+        self._failures = 0  # in a row, of a kind that nobody has thought of
         self._read = 0  # up to here the journal was read
         self._place = 0  # up to here it was told, as far as we know
         self._held_until_s = 0.0
@@ -71,14 +81,18 @@ class Courier:
         self._news.set()
 
     async def run(self) -> None:
+        """Until it has to leave, or the journal is closed. Nothing else ends it."""
         try:
-            self._read = self._place = await self._journal.hooks.meet(self._hook.name)
             while True:
+                is_last = self._leaving.is_set()  # before the look: what comes during it counts
                 self._news.clear()
                 is_done = await self._try()
-                if self._leaving.is_set():
+                if is_last or (self._leaving.is_set() and not is_done):
                     return
-                await self._until_news(None if is_done else _OTHERS_S)
+                if self._failures:
+                    await self._rest(self._wait_s * 2 ** min(self._failures - 1, 20))
+                else:
+                    await self._until_news(None if is_done else _OTHERS_S)
         except JournalClosed:
             pass
         finally:
@@ -86,11 +100,17 @@ class Courier:
             await self._end()
 
     async def _try(self) -> bool:
+        failures, self._failures = self._failures, 0
         try:
             return await self._tell_all()
         except StorageFailed as failed:
             _log.warning("Hook %s waits: %s", self._hook.name, failed)
-            return False
+        except JournalClosed:
+            raise
+        except Exception:  # a mistake of ours: it must not silence the hook for good
+            self._failures = failures + 1
+            _log.exception("Hook %s could not be told, and is told later.", self._hook.name)
+        return False
 
     async def _end(self) -> None:
         if self._todo:
@@ -112,6 +132,10 @@ class Courier:
 
     async def _tell_all(self) -> bool:
         """Tell everything there is. False: somebody else is at it, or it is to be later."""
+        if not self._is_met:
+            hook = self._hook
+            place = await self._journal.hooks.meet(hook.name, formerly=hook.formerly)
+            self._read, self._place, self._is_met = place, place, True
         while self._todo or await self._read_on():
             while self._todo:
                 if not await self._settled(self._todo[0]):
@@ -123,9 +147,12 @@ class Courier:
         """Find out what is to be told next. False: nothing new is there."""
         rows = await self._journal.hooks.committed(after_pos=self._read, limit=_BATCH)
         last = {run_id: seq for _, run_id, seq in rows}
-        found = {run_id: await self._notices(run_id, seq) for run_id, seq in last.items()}
+        drafts = {run_id: await self._draft(run_id, seq) for run_id, seq in last.items()}
+        # Only now, and without a wait: a batch counts as a whole, or is read again as a whole.
+        for run_id, draft in drafts.items():
+            self._keep(run_id, draft.run)
         for pos, run_id, seq in rows:
-            if found_here := found[run_id].get(seq):
+            if found_here := drafts[run_id].found.get(seq):
                 notice, at_ms = found_here
                 self._todo.append(_Item(pos, notice, f"{run_id}.{seq}", at_ms))
             self._read = pos
@@ -133,12 +160,13 @@ class Courier:
             await self._move(self._read)
         return bool(rows)
 
-    async def _notices(self, run_id: str, seq: int) -> dict[int, tuple[Moved | Notice, int]]:
-        """What the records of one run say, up to this one, that were not read before."""
-        run = self._runs.pop(run_id, None) or Run(run_id)
-        if run_id in self._left_alone or run.seq >= seq:
-            return {}
+    async def _draft(self, run_id: str, seq: int) -> _Draft:
+        """What the records of one run say, up to this one, that were not read before. The run is
+        ours meanwhile: should the batch fail, it is read from its beginning the next time."""
         found: dict[int, tuple[Moved | Notice, int]] = {}
+        if run_id in self._left_alone:
+            return _Draft(found, None)
+        run = self._runs.pop(run_id, None) or Run(run_id)
         try:
             for record in await self._journal.read(run_id, after_seq=run.seq, limit=seq - run.seq):
                 if record.seq > seq:
@@ -150,12 +178,16 @@ class Courier:
                     found[record.seq] = (said, record.at_ms)
         except (ChainBroken, FormatUnknown, ImpossibleEvent) as refused:
             _log.warning("Hook %s hears no more of %s: %s", self._hook.name, run_id, refused)
+            return _Draft(found, None)
+        return _Draft(found, run)
+
+    def _keep(self, run_id: str, run: Run | None) -> None:
+        if run is None:
             self._left_alone.add(run_id)
-            return found
+            return
         self._runs[run_id] = run
         if len(self._runs) > _CACHED_RUNS:
             self._runs.popitem(last=False)
-        return found
 
     # --- telling it ---
 
@@ -169,7 +201,6 @@ class Courier:
                 return await self._give_up(item, "it is more than a day old")
             try:
                 await self._hook.told.tell(item.id, item.notice)
-                return await self._move(item.pos)
             except Refused as refused:
                 return await self._give_up(item, str(refused))
             except Unreached as unreached:
@@ -180,6 +211,8 @@ class Courier:
                 _log.warning("A notification hook failed. %s", self._hook.name, exc_info=error)
                 if errors == self._hook.told.tries:
                     return await self._give_up(item, f"it has failed {errors} times")
+            else:  # not above: trouble with the store is no failure of the hook
+                return await self._move(item.pos)
             if self._leaving.is_set():
                 _log.warning("Hook %s cannot be told %s now: %s", self._hook.name, item.id, why)
                 return False
@@ -226,5 +259,9 @@ class Courier:
             is_mine = await self._journal.hooks.move(name, pos, owner=owner, ttl_s=ttl_s)
         except StorageFailed as failed:
             _log.warning("Hook %s may be told %s once more: %s", self._hook.name, pos, failed)
+        except JournalClosed:
+            raise
+        except Exception:  # as above: it was told, and that cannot be taken back
+            _log.exception("Hook %s may be told %s once more.", self._hook.name, pos)
         self._held_until_s = now_s + ttl_s if is_mine else 0.0
         return True

@@ -2,8 +2,9 @@
 hook for an agent that holds the event loop."""
 
 import asyncio
+import logging
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Final
 
@@ -15,6 +16,7 @@ from pullcord.runtime.courier import Courier
 from pullcord.runtime.hooks import Hook
 from pullcord.runtime.site import Habits
 
+_log: Final = logging.getLogger("pullcord.runtime")
 _LEASES: Final = 3.0  # how much longer than one call a process keeps its hooks, if it is silent
 _TTL_MIN_S: Final = 10.0
 
@@ -33,13 +35,15 @@ class Couriers:
         self._leaving = asyncio.Event()
         self._began = threading.Event()
         self._thread: threading.Thread | None = None
+        self._stop_hearing: Callable[[], None] = lambda: None
 
     async def open(self) -> None:
         """Begin to tell. What is recorded after this returns is told, whatever happens."""
         if not self._hooks:
             return
         for hook in self._hooks:
-            await self._journal.hooks.meet(hook.name)
+            await self._journal.hooks.meet(hook.name, formerly=hook.formerly)
+        self._stop_hearing = self._journal.watch(self._heard)  # here, where a failure is seen
         self._thread = threading.Thread(target=self._work, name="pullcord-hooks", daemon=True)
         self._thread.start()
 
@@ -84,17 +88,18 @@ class Couriers:
             )
             for hook in self._hooks
         ]
-        stop = self._journal.watch(self._heard)
         telling = [asyncio.create_task(courier.run()) for courier in self._couriers]
         self._began.set()
         try:
             await self._leaving.wait()
             await asyncio.wait(telling, timeout=self._within_s)
         finally:
-            stop()
+            self._stop_hearing()
             for task in telling:
                 task.cancel()
-            await asyncio.gather(*telling, return_exceptions=True)
+            for ended in await asyncio.gather(*telling, return_exceptions=True):
+                if isinstance(ended, Exception):
+                    _log.error("A hook was not let go: its lease has to lapse.", exc_info=ended)
 
     def _heard(self, _runs: Changed) -> None:
         loop = self._loop

@@ -40,6 +40,7 @@ class Doors:
         self.site = site
         self.guards = guards
         self.memory = Memory()
+        self.whose = claim.whose  # by what the kill switch knows it
         self.mine = Ownership(site.journal, claim, life)
         self.mine.after_turn = self._see_who_it_was
         self.gate = Gate(self.news)
@@ -48,7 +49,7 @@ class Doors:
         self.is_only_unwinding = False  # entered only to find out how to release what it holds
         self._flights: set[Flight] = set()
         self._waiting = 0  # doors that wait for an answer, a child, a timer
-        self._busy = 0  # doors that are doing something
+        self._busy: list[asyncio.Task[Any] | None] = []  # whose doors are doing something
         self._news = asyncio.Event()
         self._moved: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._is_dropped = False
@@ -139,7 +140,12 @@ class Doors:
 
     def refusal(self) -> str:
         """Why the kill switch lets nothing start for this run. Empty: it does."""
-        return self.site.switch.refusal(self.run.agent, self.run.thread)
+        return self.site.switch.refusal(*self.whose)
+
+    def mind(self, what: str, goes_on: Callable[[], bool]) -> None:
+        """Something is begun for this run that no step stands for. If it goes on although the kill
+        switch holds the run, it is named."""
+        self.site.mind(self.whose, f"{what} of run {self.run.id}", goes_on)
 
     async def _heed_the_switch(self) -> None:
         """The next look holds the run, if its thread has seen the switch by then."""
@@ -191,11 +197,12 @@ class Doors:
     @contextmanager
     def busy(self) -> Generator[None]:
         """A door is doing something: the run is neither waiting nor paused."""
-        self._busy += 1
+        task = asyncio.current_task()
+        self._busy.append(task)
         try:
             yield
         finally:
-            self._busy -= 1
+            self._busy.remove(task)
             self.news()
 
     # --- doing ---

@@ -78,12 +78,13 @@ class Driver(Doors):
         self._wants_to_block = False
         self._has_asked_how = False  # the agent was entered once more, to say how to undo
         self._is_for_undo = False  # the run has ended, and was taken up once more
+        self._is_silenced = False  # the kill switch has come before its last word
 
     def _new_entry(self, run_id: str) -> Entry:
         grace_s = self.site.habits.stop_grace_s
 
         def let_go(goes_on: Callable[[], bool]) -> None:
-            self.site.let_go_of(self.run, "the agent", goes_on)
+            self.mind("the agent", goes_on)
 
         return Entry(run_id, self.gate, self.site.alarms, grace_s, self.news, self.guards, let_go)
 
@@ -157,7 +158,8 @@ class Driver(Doors):
     def _is_stopping(self) -> bool:
         """A limit is reached, and there is nothing left for the agent to do."""
         limit = self.run.reached
-        return self.run.state is _S.STOPPING and limit is not None and limit.then != "wrap_up"
+        has_no_last_word = self._is_silenced or (limit is not None and limit.then != "wrap_up")
+        return self.run.state is _S.STOPPING and has_no_last_word
 
     def _is_known(self, step: str) -> bool:
         """Whether it can be undone without the agent's help."""
@@ -274,7 +276,9 @@ class Driver(Doors):
             return
         for _ in range(3):  # what was in flight may have been the last of it
             await asyncio.sleep(0)
-        if self._is_through and not self.run.living_children() and not self._entry.hit:
+        is_to_release = self.is_switched_off and bool(self.run.defers)
+        is_last = self._is_through and not self.run.living_children() and not self._entry.hit
+        if is_last and not is_to_release:
             await self._finish()
         elif not self._busy and all(flight.is_held for flight in self._flights):
             frozen = tuple(sorted(flight.name for flight in self._flights if flight.is_frozen))
@@ -339,6 +343,10 @@ class Driver(Doors):
             if self._is_leaving and self._may_cut:
                 await self._give_back()
             return
+        if self.is_switched_off and self.run.defers:
+            if self._is_leaving:
+                await self._give_back()
+            return
         if not self._released(hurry=False):
             return
         await end_texts(self)
@@ -399,6 +407,8 @@ class Driver(Doors):
             if self.run.state is _S.RUNNING:
                 await self.record(Blocked(seen_seq=self.run.seq))
             return None
+        if self.is_switched_off and self.run.defers:
+            return None  # released when it is resumed
         if not self._released(hurry=False):
             return None
         await end_texts(self)
@@ -423,7 +433,7 @@ class Driver(Doors):
     @property
     def is_switched_off(self) -> bool:
         """Whether the kill switch holds this run. Also asked by its thread."""
-        return self.site.switch.covers(self.run.agent, self.run.thread) is not None
+        return self.site.switch.covers(*self.whose) is not None
 
     async def _hold_off(self) -> None:
         """Nothing more begins, what is under way is cut, and the run is paused where it is: in
@@ -434,7 +444,12 @@ class Driver(Doors):
             flight.hurry()
         if self._undoing:
             self._undoing.leave(now=True)
-        flag = self.site.switch.covers(self.run.agent, self.run.thread)
+        if self._releasing:
+            self._releasing.leave()
+        self._is_silenced = self._is_silenced or self.run.state is _S.STOPPING
+        self._is_parking = True
+        self._unwound()  # its own code too: it is entered again when somebody resumes it
+        flag = self.site.switch.covers(*self.whose)
         if flag and self.run.state in (_S.RUNNING, _S.QUEUED, _S.WAITING):
             await self._try(lambda: self.site.journal.command(self.run.id, pause_by(flag)))
             await self._try(self.mine.catch_up)
@@ -455,11 +470,9 @@ class Driver(Doors):
         ]
         if not left and self.gate.is_open:
             left = [(of, "its event loop is held")]
-        is_outside = not (self._flights or self._is_at_a_door)  # it does what nobody knows of
-        if not left and self._entry.is_in_memory and is_outside:
-            left = [
-                (f"the agent of {of}", "its own code ignores being cancelled, or cannot be yet")
-            ]
+        is_in_a_door = any(task and self._entry.is_by(task) for task in tuple(self._busy))
+        if not left and self._entry.is_in_memory and not self._flights and not is_in_a_door:
+            left = [(f"the agent of {of}", "its own code ignores being cancelled")]
         return left
 
     # --- bringing things to rest ---
@@ -467,8 +480,7 @@ class Driver(Doors):
     def _land(self, flight: Flight) -> None:
         self._flights.discard(flight)
         if flight.rung == "abandoned":
-            step = f"step {flight.name!r}"
-            self.site.let_go_of(self.run, step, lambda: flight.is_working)
+            self.mind(f"step {flight.name!r}", lambda: flight.is_working)
         is_stopping = self.run.state in (_S.PAUSING, _S.CANCELLING)
         if is_stopping and (flight.rung == "abandoned" or not self._rung):
             self._rung = flight.rung

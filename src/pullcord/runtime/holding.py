@@ -5,8 +5,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Final, TypeAlias
 
-from pullcord.core.run import Run
-from pullcord.killswitch.flags import Flag
+from pullcord.killswitch.flags import Flag, Whose
 from pullcord.runtime.driver import Driver
 
 _NAMED_MAX: Final = 50
@@ -19,12 +18,12 @@ class Holding:
     def __init__(
         self,
         drivers: Mapping[str, Driver],
-        covers: Callable[[str, str], Flag | None],
+        covers: Callable[..., Flag | None],
         news: Callable[[], None],
     ) -> None:
         self._drivers, self._covers, self._news = drivers, covers, news
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._let_go: list[tuple[Run, str, GoesOn]] = []
+        self._minded: list[tuple[list[Whose], str, GoesOn]] = []
 
     def open(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -39,22 +38,22 @@ class Holding:
                 self._loop.call_soon_threadsafe(self._tell)
 
     def going_on(self) -> list[tuple[str, str]]:
-        left = [one for driver in self._held() for one in driver.going_on()]
+        left = dict(one for driver in self._held() for one in driver.going_on())
         why = "nobody can stop a thread, nor what ignores being cancelled"
-        for run, what, goes_on in tuple(self._let_go):
-            if goes_on() and self._covers(run.agent, run.thread):
-                left.append((f"{what} of run {run.id}", why))
-        return left[:_NAMED_MAX]
+        for whose, what, goes_on in tuple(self._minded):
+            if goes_on() and self._covers(*whose):
+                left.setdefault(what, why)
+        return list(left.items())[:_NAMED_MAX]
 
     @property
     def is_anything_left(self) -> bool:
-        """Whether something goes on that was let go of."""
-        return any(goes_on() for _, _, goes_on in tuple(self._let_go))
+        """Whether something goes on that no step stands for, and may outlive the runtime."""
+        return any(goes_on() for _, _, goes_on in tuple(self._minded))
 
-    def let_go_of(self, run: Run, what: str, goes_on: GoesOn) -> None:
-        """It may be going on when its run is over and gone."""
-        self._let_go = [one for one in self._let_go if one[2]()]
-        self._let_go.append((run, what, goes_on))
+    def mind(self, whose: list[Whose], what: str, goes_on: GoesOn) -> None:
+        """It is no step of its run, or may be going on when its run is over and gone."""
+        self._minded = [one for one in self._minded if one[2]()]
+        self._minded.append((whose, what, goes_on))
 
     def _held(self) -> list[Driver]:
         return [driver for driver in tuple(self._drivers.values()) if driver.is_switched_off]

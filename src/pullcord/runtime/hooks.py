@@ -9,7 +9,7 @@ from pullcord.errors import InvalidInput
 from pullcord.runtime.calling_out import Calling
 from pullcord.runtime.posting import Posting
 from pullcord.runtime.telling import Told
-from pullcord.runtime.webhook import Webhook
+from pullcord.runtime.webhook import Webhook, former_name
 
 OnStop: TypeAlias = Callable[[Moved], object] | Webhook
 Notify: TypeAlias = Callable[[Notice], object] | Webhook
@@ -21,6 +21,7 @@ class Hook(NamedTuple):
     name: str
     wants: type[Moved] | type[Notice]
     told: Told
+    formerly: str = ""  # by what an older version kept its place
 
 
 def hooks_of(
@@ -40,8 +41,10 @@ def hooks_of(
         for one in _each(given):
             name = f"{kind} {_name(one)}"
             names[name] = nth = names.get(name, 0) + 1
-            name = name if nth == 1 else f"{name} ({nth})"
-            made.append(Hook(name, wants, _told(one, name, within_s)))
+            more = "" if nth == 1 else f" ({nth})"
+            name += more
+            formerly = f"{kind} {former_name(one)}{more}" if isinstance(one, Webhook) else ""
+            made.append(Hook(name, wants, _told(one, name, within_s), formerly))
     return made
 
 

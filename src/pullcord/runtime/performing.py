@@ -3,33 +3,38 @@
 import asyncio
 import inspect
 import threading
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeAlias
 
 import msgspec
 
 from pullcord.core.calls import Call, ToolContext, invoke
+from pullcord.killswitch.flags import Whose
 from pullcord.runtime.flight import ToolFailed, described
 from pullcord.runtime.output import Output
 from pullcord.runtime.processes import Process, Processes, address_of, encoded
 from pullcord.runtime.tools import wants_context
 from pullcord.warden.worker import Answer, Given
 
+Minds: TypeAlias = Callable[[Callable[[], bool]], None]
+"""Told how to see whether what was begun goes on: a thread does, whatever becomes of its task."""
 
-async def about(function: Any, call: Call, context: ToolContext) -> Any:
+
+async def about(function: Any, call: Call, context: ToolContext, minds: Minds) -> Any:
     """Call it in this process: awaited, or in a thread if it is not async."""
     raw = getattr(function, "__pullcord_tool__", function)
     args = (context, call) if wants_context(raw) else (call,)
     try:
         if inspect.iscoroutinefunction(raw):
             return await raw(*args)
-        value = await in_thread(lambda: raw(*args), None, {})
+        value = await in_thread(lambda: raw(*args), None, {}, minds)
         return await value if inspect.isawaitable(value) else value
     except (SystemExit, KeyboardInterrupt) as error:  # asyncio would end the whole loop
         raise ToolFailed(described(error)) from None
 
 
 async def about_in_process(
-    processes: Processes, function: Any, call: Call, context: ToolContext, whose: tuple[str, str]
+    processes: Processes, function: Any, call: Call, context: ToolContext, whose: list[Whose]
 ) -> Any:
     """Call it in a process of its own, which is killed if this is cancelled."""
     output = Output()
@@ -57,7 +62,9 @@ async def about_in_process(
     return msgspec.json.decode(answer.result)
 
 
-async def in_thread(function: Any, context: ToolContext | None, args: dict[str, Any]) -> Any:
+async def in_thread(
+    function: Any, context: ToolContext | None, args: dict[str, Any], minds: Minds | None = None
+) -> Any:
     """In a thread of its own, which nobody waits for when the program ends."""
     loop = asyncio.get_running_loop()
     done: asyncio.Future[Any] = loop.create_future()
@@ -84,7 +91,10 @@ async def in_thread(function: Any, context: ToolContext | None, args: dict[str, 
         except RuntimeError:
             pass  # the loop is closed: nobody is left to be told
 
-    threading.Thread(target=work, daemon=True, name="pullcord-tool").start()
+    thread = threading.Thread(target=work, daemon=True, name="pullcord-tool")
+    thread.start()
+    if minds:
+        minds(thread.is_alive)
     return await asyncio.shield(done)
 
 

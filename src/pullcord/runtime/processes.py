@@ -12,7 +12,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
@@ -20,6 +20,7 @@ from typing import Any, Final
 import msgspec
 
 from pullcord.core.events import Rung
+from pullcord.killswitch.flags import Whose
 from pullcord.warden.fences import clear_cgroup
 from pullcord.warden.wire import Channel, Message, pair
 
@@ -169,13 +170,13 @@ class Processes:
         began: Callable[[Process], bool],
         env: Mapping[str, str] | None = None,
         cwd: str | None = None,
-        whose: tuple[str, str] = ("", ""),
+        whose: Sequence[Whose] = (),
     ) -> Process:
         """Ask the warden for it and return what stands for it.
 
         `what` is an `argv` or a `function`. `began` is called in the instant before the order is
-        given, with what can stop it; if it says no, there is no order. `whose`: the agent and the
-        thread that it is called for.
+        given, with what can stop it; if it says no, there is no order. `whose`: by what the kill
+        switch knows whom it is called for.
 
         Raises:
             NotStarted: it said no, or there is no warden to be had.
@@ -184,7 +185,7 @@ class Processes:
         self._number += 1
         process = Process(f"c{self._number}", self._order, news)
         order = {"do": "start", "call": process.call, "function": what.get("function")}
-        order["agent"], order["thread"] = whose
+        order["whose"] = list(whose)
         spec = {**what, "env": _environment(env, process.call), "cwd": cwd or _here()}
         if not began(process):
             raise NotStarted("it was stopped before it began")

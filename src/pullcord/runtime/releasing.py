@@ -22,6 +22,8 @@ class Holder(Protocol):
     @property
     def run(self) -> Run: ...
     async def record(self, wanted: Event, /) -> list[Event]: ...
+    def refusal(self) -> str: ...
+    def mind(self, what: str, goes_on: Callable[[], bool], /) -> None: ...
     def later(self, work: Coroutine[Any, Any, None], /) -> None: ...
     def news(self) -> None: ...
 
@@ -32,7 +34,7 @@ class Releasing:
     def __init__(self, holder: Holder) -> None:
         self._holder = holder
         self._call: asyncio.Future[object] | None = None
-        self._is_hurried = False
+        self._is_hurried = self._is_left = False
         self.is_over = False
         holder.later(self._go_through())
 
@@ -42,10 +44,20 @@ class Releasing:
         if self._call:
             self._call.cancel()
 
+    def leave(self) -> None:
+        """The kill switch is engaged: what is under way is cut, and called again later."""
+        self._is_left = True
+        if self._call:
+            self._call.cancel()
+
     async def _go_through(self) -> None:
         try:
             for defer, name in reversed(list(self._holder.run.defers.items())):
-                error = await self._release(defer)
+                if self._is_left or self._holder.refusal():
+                    return
+                error = await self._release(defer, name)
+                if error and self._is_left:
+                    return
                 if error:
                     text = f"{name!r} could not be released: {error}"
                     await self._holder.record(AttentionRaised(item=defer, text=text))
@@ -54,12 +66,13 @@ class Releasing:
             self.is_over = True
             self._holder.news()
 
-    async def _release(self, defer: str) -> str:
+    async def _release(self, defer: str, name: str) -> str:
         """Return what went wrong, or nothing."""
         if defer not in self._holder.defers:
             return "LookupError: the agent does not say any more how"
         seconds = self._holder.site.habits.release_s
         call = self._call = asyncio.ensure_future(self._holder.defers[defer]())
+        self._holder.mind(f"release {name!r}", lambda: not call.done())
         await asyncio.wait({call}, timeout=_LAST_S if self._is_hurried else seconds)
         if not call.done():
             call.cancel()

@@ -33,6 +33,7 @@ from pullcord.journal.journal import Journal
 from pullcord.journal.ledger import Append, Claim, Order
 from pullcord.journal.store import Head
 from pullcord.journal.watch import Changed
+from pullcord.killswitch.flags import Whose
 from pullcord.killswitch.presence import Present
 from pullcord.process import new_owner
 from pullcord.runtime.agents import Agent, Foreign, Function, as_agent, name_of
@@ -317,9 +318,9 @@ class Runtime:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    def let_go_of(self, run: Run, what: str, goes_on: Callable[[], bool]) -> None:
-        """Something ignores every way of stopping it. The kill switch has to know."""
-        self._holding.let_go_of(run, what, goes_on)
+    def mind(self, whose: "list[Whose]", what: str, goes_on: Callable[[], bool]) -> None:
+        """Something goes on that no step stands for. The kill switch has to know."""
+        self._holding.mind(whose, what, goes_on)
 
     def set_timer(self, due_ms: int) -> None:
         if not self._timer.is_set or due_ms < self._timer_due_ms:
@@ -373,7 +374,7 @@ class Runtime:
     async def _found(self) -> "list[str]":
         if self._only is None:
             limit = _BATCH + len(self._left_alone)
-            agents = [name for name in self.agents if not self.switch.covers(name, "")]
+            agents = [name for name in self.agents if not self.switch.covers((name, ""))]
             found = await self.journal.claimable(agents=agents, limit=limit)
             return [run_id for run_id in found if run_id not in self._left_alone]
         family, found = [self._only], list[str]()

@@ -5,10 +5,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from pullcord.core.run import Run
 from pullcord.core.secrets import Secrets
 from pullcord.journal.clock import Clock
 from pullcord.journal.journal import Journal
+from pullcord.killswitch.flags import Whose
 from pullcord.runtime.alarms import Alarms
 from pullcord.runtime.control import ControlThread
 from pullcord.runtime.observing import Observer
@@ -58,4 +58,4 @@ class Site(Protocol):
     def agents(self) -> Mapping[str, object]: ...
     def set_timer(self, due_ms: int) -> None: ...
     def waits_for(self, task: "asyncio.Task[Any]", /) -> None: ...
-    def let_go_of(self, run: Run, what: str, goes_on: Callable[[], bool], /) -> None: ...
+    def mind(self, whose: list[Whose], what: str, goes_on: Callable[[], bool], /) -> None: ...

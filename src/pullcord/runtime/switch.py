@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from typing import Final, Protocol
 
 from pullcord.killswitch.asking import Asked
-from pullcord.killswitch.flags import Flag, Flags
+from pullcord.killswitch.flags import Flag, Flags, Whose
 from pullcord.killswitch.presence import Present, announce, leave
 
 _log: Final = logging.getLogger("pullcord.runtime")
@@ -55,18 +55,18 @@ class Switch:
         self._starting = threading.Lock()
         self._driven = 0
         self._asked = Asked("", within_s=_GRACE_S)
-        self._wake = -1
+        self._wake = self._file = -1
         self._thread: threading.Thread | None = None
         self._is_closed = False
 
-    def refusal(self, agent: str, thread: str) -> str:
+    def refusal(self, *whose: Whose) -> str:
         """Why nothing may start. Looks, every time; the last look before a call is this one."""
         with self._starting:
-            return self._flags.refusal(agent, thread)
+            return self._flags.refusal(*whose)
 
-    def covers(self, agent: str, thread: str) -> Flag | None:
-        """The flag that holds this agent's runs on this thread, as far as the thread has seen."""
-        return self._flags.covers(agent, thread) if self._raised else None
+    def covers(self, *whose: Whose) -> Flag | None:
+        """The flag that holds these, as far as the thread has seen."""
+        return self._flags.covers(*whose) if self._raised else None
 
     @property
     def raised(self) -> tuple[Flag, ...]:
@@ -100,7 +100,7 @@ class Switch:
         self._thread = threading.Thread(target=self._watch, name="pullcord-switch", daemon=True)
         self._thread.start()
         try:
-            announce(self._folder, self._who)
+            self._file = announce(self._folder, self._who)
         except OSError as error:
             why = "the kill switch still holds its runs, but nobody can see this process"
             _log.warning("%s could not be announced (%s): %s", self._who.file, error, why)
@@ -132,6 +132,8 @@ class Switch:
             except Exception:  # whoever pulls it must be answered next time
                 _log.exception("The kill switch was looked at in vain; it is looked at again.")
         leave(self._folder, self._who)
+        if self._file >= 0:
+            os.close(self._file)
         self._asked.close()
         wake, self._wake = self._wake, -1
         os.close(wake)

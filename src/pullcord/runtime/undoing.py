@@ -7,7 +7,7 @@ promises to bear; one that is itself a tool with the effect `once` is asked abou
 import asyncio
 import importlib
 import inspect
-from collections.abc import Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, Final, Protocol
 
 from pullcord.core.calls import Call, Known, ToolContext
@@ -26,6 +26,7 @@ from pullcord.core.run import Run, Step
 from pullcord.core.undo import to_undo, undo_item
 from pullcord.core.values import load
 from pullcord.errors import KillSwitchEngaged, SecretUnknown
+from pullcord.killswitch.flags import Whose
 from pullcord.runtime.alarms import Alarm
 from pullcord.runtime.flight import described, together
 from pullcord.runtime.ownership import Wanted
@@ -48,7 +49,10 @@ class Undoer(Protocol):
     async def record(self, wanted: Wanted, /) -> list[Event]: ...
     def later(self, work: Coroutine[Any, Any, None], /) -> None: ...
     def news(self) -> None: ...
+    @property
+    def whose(self) -> list[Whose]: ...
     def refusal(self) -> str: ...
+    def mind(self, what: str, goes_on: Callable[[], bool], /) -> None: ...
 
 
 class Undoing:
@@ -119,20 +123,21 @@ class Undoing:
             await self._rest(policy.undo_tries.wait(attempt))
         return None
 
-    async def _try(self, policy: Policy, call: Call, attempt: int) -> str:
+    async def _try(self, policy: Policy, call: Call, number: int) -> str:
         """Return what went wrong, or nothing."""
         undo = policy.undo
         if refused := self._driver.refusal():
             raise KillSwitchEngaged(refused)
-        context = self._context(call, attempt)
+        context = self._context(call, number)
         raw = getattr(undo, "__pullcord_tool__", undo)
         is_thread = not inspect.iscoroutinefunction(raw) and not address_of(raw)
         if address_of(raw) and not inspect.iscoroutinefunction(raw):
-            whose = (self._driver.run.agent, self._driver.run.thread)
+            whose = self._driver.whose
             work = about_in_process(self._driver.site.processes, raw, call, context, whose)
         else:
-            work = about(raw, call, context)
-        self._attempt = asyncio.create_task(work)
+            work = about(raw, call, context, self._mind(call))
+        self._attempt = attempt = asyncio.create_task(work)
+        self._mind(call)(lambda: not attempt.done())
         cut = asyncio.create_task(self._cut.wait())
         either = {self._attempt, cut}
         await asyncio.wait(
@@ -154,6 +159,9 @@ class Undoing:
         failed = self._attempt.exception()
         return described(failed) if failed else ""
 
+    def _mind(self, call: Call) -> Callable[[Callable[[], bool]], None]:
+        return lambda goes_on: self._driver.mind(f"the undo of {call.tool!r}", goes_on)
+
     async def _find_out(self, step: str, policy: Policy, call: Call) -> None:
         """A crash has cut it off, and it must not be done twice. Is the effect still there?"""
         found: Any = None
@@ -163,7 +171,7 @@ class Undoing:
             try:
                 context = self._context(call, 0)
                 async with asyncio.timeout(_PROBE_S):
-                    found = await about(policy.probe, call, context)
+                    found = await about(policy.probe, call, context, self._mind(call))
             except Exception:
                 found = None
         if found is False:

@@ -22,6 +22,7 @@ _PREFIX: Final = "whsec_"
 _KEY_MIN_BYTES: Final = 24
 _TEXT_CHARS: Final = 1000
 _URL_CHARS: Final = 2000
+_DIGEST_CHARS: Final = 12
 
 
 @dataclass(frozen=True)
@@ -53,10 +54,14 @@ class Webhook:
 
     @property
     def name(self) -> str:
-        """How logs call it, and by what its place is kept: without what may be a token in it."""
+        """How logs call it, and by what its place is kept: without what may be a token in it,
+        and that may be anything behind the host. There is no user in a URL that was let in."""
         url = urlsplit(self.url)
-        more = f"?{sha256(url.query.encode()).hexdigest()[:8]}" if url.query else ""
-        return f"{url.scheme}://{url.netloc}{url.path}{more}"
+        rest = sha256(f"{url.path}?{url.query}".encode()).hexdigest()
+        return f"{url.scheme}://{url.netloc}#{rest[:_DIGEST_CHARS]}"
+
+    def __repr__(self) -> str:
+        return f"Webhook({self.name!r}, timeout_s={self.timeout_s!r})"
 
     def headers(self, id: str, at_s: int, body: bytes) -> dict[str, str]:
         """What proves that it comes from here, and which delivery it is."""
@@ -67,6 +72,14 @@ class Webhook:
             "webhook-timestamp": str(at_s),
             "webhook-signature": " ".join(f"v1,{one}" for one in made),
         }
+
+
+def former_name(webhook: Webhook) -> str:
+    """By what its place was kept when a path was not yet taken for a secret: to be looked up, and
+    never to be shown."""
+    url = urlsplit(webhook.url)
+    more = f"?{sha256(url.query.encode()).hexdigest()[:8]}" if url.query else ""
+    return f"{url.scheme}://{url.netloc}{url.path}{more}"
 
 
 def body_of(notice: Moved | Notice) -> bytes:
@@ -102,8 +115,8 @@ def _check_url(given: str) -> None:
     try:
         url = urlsplit(given)
         _ = url.port
-    except ValueError as error:
-        raise _wrong("", f"its URL cannot be read ({error})") from None
+    except ValueError:  # its words may be a part of a password
+        raise _wrong("", "its URL cannot be read: look at its host and its port") from None
     is_plain = given.isascii() and given.isprintable() and " " not in given
     if not is_plain or len(given) > _URL_CHARS or not url.hostname:
         raise _wrong("", "its URL is not one: only ASCII, with a host, at most 2,000 characters")

@@ -1050,6 +1050,22 @@ async def a_hook_that_is_new_begins_at_the_end_and_keeps_its_place(bench: _Bench
 
 
 @_check
+async def a_hook_that_has_another_name_goes_on_where_it_was(bench: _Bench) -> None:
+    places = bench.journal.hooks
+    await places.meet("old")
+    assert await places.take("old", owner="w1", ttl_s=TTL_S) == 0
+    await bench.create("r1")
+    assert await places.meet("new", formerly="old") == 0
+    assert await places.take("new", owner="w2", ttl_s=TTL_S) is None, "it is w1's to tell"
+    assert await places.move("new", 1, owner="w1", ttl_s=TTL_S)
+    assert await places.meet("new", formerly="old") == 1
+    assert await places.meet("old") == 1, "nobody is known by that name: it is a new hook"
+    await bench.create("r2")
+    assert await places.meet("new", formerly="old") == 1
+    assert await places.meet("old") == 2
+
+
+@_check
 async def one_at_a_time_tells_a_hook(bench: _Bench) -> None:
     places = bench.journal.hooks
     await places.meet("board")

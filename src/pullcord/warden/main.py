@@ -143,18 +143,19 @@ class Warden:
 
     # --- starting ---
 
-    def _refusal(self, whose: Tree) -> str:
-        return self._flags.refusal(whose.agent, whose.thread)
+    def _refusal(self, tree: Tree) -> str:
+        return self._flags.refusal(*tree.whose)
 
     def _start(self, order: Message, fds: list[int]) -> None:
         call = order["call"]
         try:
-            if refusal := self._flags.refusal(order["agent"], order["thread"]):
+            whose = [(agent, thread) for agent, thread in order["whose"]]
+            if refusal := self._flags.refusal(*whose):
                 raise OSError(0, refusal)
             fence = self._fences.new(call)
             mine, theirs = socket.socketpair()
             tree = Tree(call, fence, mine, self._say, self._strays)
-            tree.agent, tree.thread = order["agent"], order["thread"]
+            tree.whose = whose
             self._trees[mine.fileno()] = tree
             self._by_call[call] = tree
             self._poll.register(mine.fileno(), select.POLLIN)

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Final, Literal, TypeAlias
 
+from pullcord.killswitch.flags import Whose
 from pullcord.warden.fences import Fence
 from pullcord.warden.holder import GO
 from pullcord.warden.kernel import is_alive, send
@@ -33,7 +34,7 @@ class Tree:
     ) -> None:
         """`strays`: who is left of trees whose holder was killed."""
         self.call, self.fence, self.line = call, fence, line
-        self.agent = self.thread = ""  # whose it is
+        self.whose: list[Whose] = []
         self._strays = strays
         self.holder = 0
         self.rung: Rung = ""

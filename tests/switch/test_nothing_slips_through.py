@@ -1,0 +1,249 @@
+"""What a reviewer once got past the kill switch: releases, undos, children, numbers of others."""
+
+import asyncio
+import os
+import socket
+import subprocess
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pullcord import Call, Context, tool
+from pullcord import RunState as S
+from pullcord.core.commands import Resume
+from pullcord.killswitch.engaging import pull
+from pullcord.killswitch.flags import Flags, Scope, new_note
+from pullcord.killswitch.presence import Present, announce, present
+from pullcord.limits import MaxSteps
+from pullcord.process import new_owner
+from tests.runs.stage import World, stage
+from tests.switch.test_held_runs import engage, release
+
+
+class Stairs:
+    """Something that is done in a thread, and goes on until the test has seen enough."""
+
+    def __init__(self) -> None:
+        self.begun = asyncio.Event()
+        self.enough = threading.Event()
+        self._loop = asyncio.get_running_loop()
+
+    def climb(self) -> None:
+        self._loop.call_soon_threadsafe(self.begun.set)
+        self.enough.wait(30)
+
+
+async def test_what_is_to_be_released_is_released_after_the_switch_is(tmp_path: Path) -> None:
+    world = World()
+
+    async def let_go(what: str) -> None:
+        world.did.append(f"{what} begins")
+        world.begun.set()
+        await world.go_on.wait()
+        world.did.append(f"{what} is released")
+
+    async def agent(ctx: Context) -> str:
+        await ctx.defer(let_go, "lock")
+        await ctx.defer(let_go, "session")
+        return "done"
+
+    async with stage(tmp_path / "runs.db", agent=agent) as runtime:
+        run = await runtime.start("agent", run_id="r1")
+        await world.begun.wait()
+        assert (await engage(runtime)).left == []
+        world.go_on.set()
+        await run.reached(S.PAUSED)
+        assert world.did == ["session begins"]
+        await release(runtime)
+        await run.resume(by="ana")
+        assert await run.result() == "done"
+    assert world.did[1:] == [
+        "session begins",
+        "session is released",
+        "lock begins",
+        "lock is released",
+    ]
+
+
+async def test_an_undo_in_a_thread_is_named(tmp_path: Path) -> None:
+    stairs = Stairs()
+
+    def take_back(_call: Call) -> None:
+        stairs.climb()
+
+    @tool(undo=take_back, run_in="loop")
+    async def send() -> str:
+        return "sent"
+
+    async def agent(ctx: Context) -> None:
+        await ctx.tool(send)
+        await ctx.ask("And now?")
+
+    async with stage(tmp_path / "runs.db", agent=agent) as runtime:
+        run = await runtime.start("agent", run_id="r1")
+        await run.reached(S.WAITING)
+        await run.cancel(by="ana")
+        await stairs.begun.wait()
+        named = [one.what for one in (await engage(runtime)).left]
+        stairs.enough.set()
+        assert [what.partition(" in process")[0] for what in named] == [
+            "the undo of 'send' of run r1"
+        ]
+        await release(runtime)
+
+
+async def test_an_agent_whose_other_branch_waits_at_a_door_is_named(tmp_path: Path) -> None:
+    world = World()
+
+    async def deaf() -> None:
+        while not world.go_on.is_set():
+            try:
+                await world.go_on.wait()
+            except asyncio.CancelledError:
+                pass
+
+    async def agent(ctx: Context) -> None:
+        asking = asyncio.create_task(ctx.branch("b").ask("May I?"))
+        try:
+            await deaf()
+        finally:
+            asking.cancel()
+
+    async with stage(tmp_path / "runs.db", agent=agent) as runtime:
+        run = await runtime.start("agent", run_id="r1")
+        await run.reached(S.WAITING)
+        [named] = (await engage(runtime)).left
+        world.go_on.set()
+        assert named.what.startswith("the agent of run r1")
+
+
+@pytest.mark.parametrize("is_detached", [False, True])
+async def test_children_are_held_with_whom_they_work_for(tmp_path: Path, is_detached: bool) -> None:
+    world, born = World(), asyncio.get_running_loop().create_future()
+
+    async def worker(ctx: Context) -> None:
+        await ctx.ask("May I?")
+        await ctx.step("work", world.do, "worked")
+
+    async def boss(ctx: Context) -> None:
+        child = await ctx.spawn("worker", detached=is_detached)
+        born.set_result(child.run_id)
+        await ctx.ask("And now?")
+
+    async with stage(tmp_path / "runs.db", boss=boss, worker=worker) as runtime:
+        run = await runtime.start("boss", run_id="r1")
+        child = await runtime.get(await born)
+        await run.reached(S.WAITING)
+        await child.reached(S.WAITING)
+        await engage(runtime, Scope("agent", "boss"))
+        await run.reached(S.PAUSED)
+        held, _ = await runtime.journal.held()
+        assert (child.id in held) is not is_detached
+        if is_detached:
+            assert (await child.look()).state is S.WAITING
+        else:
+            await child.reached(S.PAUSED)
+            said = await runtime.journal.command(child.id, Resume(by="ana"))
+            assert (said.verdict, said.reason) == ("rejected", "kill_switch")
+        await release(runtime, Scope("agent", "boss"))
+
+
+async def test_a_run_that_wraps_up_has_no_last_word(tmp_path: Path) -> None:
+    world = World()
+
+    async def agent(ctx: Context) -> str:
+        for number in range(9):
+            await ctx.step("work", world.do, number)
+        return "never"
+
+    async def wraps_up(ctx: Context) -> str:
+        try:
+            return await agent(ctx)
+        finally:
+            world.begun.set()
+            await world.go_on.wait()
+            await ctx.say("one more thing")
+
+    async with stage(tmp_path / "runs.db", agent=wraps_up) as runtime:
+        run = await runtime.start("agent", run_id="r1", limits=MaxSteps(2), on_exhausted="wrap_up")
+        await world.begun.wait()
+        assert (await run.look()).state is S.STOPPING
+        await engage(runtime)
+        await run.reached(S.STOPPED)
+        world.go_on.set()
+        await release(runtime)
+        assert (await run.look()).state is S.STOPPED
+        assert not await runtime.journal.live_text("r1")
+
+
+# --- pulling it ---
+
+
+@pytest.fixture
+def side(tmp_path: Path) -> Path:
+    folder = tmp_path / "runs.db-side"
+    folder.mkdir()
+    return folder
+
+
+def pulls(side: Path) -> "tuple[list[int], list[tuple[str, str]]]":
+    store = str(side).removesuffix("-side")
+    note = new_note(by="ana", reason="", via="test")
+    pulled = pull(Flags(store), str(side), Scope(), note)
+    return pulled.killed, [(one.what, one.why) for one in pulled.left]
+
+
+@pytest.fixture
+def innocent() -> "Iterator[subprocess.Popen[bytes]]":
+    with subprocess.Popen(["sleep", "600"]) as process:
+        yield process
+        process.kill()
+
+
+def test_a_number_of_another_container_is_nobodys_here(
+    side: Path, innocent: "subprocess.Popen[bytes]"
+) -> None:
+    namespace, _, rest = new_owner().partition("-")
+    _, started, name = rest.split("-")
+    elsewhere = f"p{int(namespace[1:]) + 1}-{innocent.pid}-{started}-{name}"
+    file = announce(str(side), Present(elsewhere, is_killable=True))
+    killed, [(what, why)] = pulls(side)
+    assert (killed, what) == ([], f"process {innocent.pid}")
+    assert "another container" in why
+    assert innocent.poll() is None
+    os.close(file)  # whoever it was is dead
+    assert present(str(side)) == []
+
+
+def test_whom_nobody_can_see_is_named(side: Path) -> None:
+    side.rmdir()
+    side.write_bytes(b"")  # (root may read every folder)
+    killed, [(what, _)] = pulls(side)
+    assert (killed, what) == ([], "whoever drives runs of this store")
+
+
+def test_one_with_too_many_before_us_is_silent_and_not_absent(side: Path) -> None:
+    who = Present(new_owner(), is_killable=False)
+    file = announce(str(side), who)
+    full = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    full.bind(f"\0{who.address}")
+    full.listen(0)
+    before = [socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) for _ in range(3)]
+    for one in before:
+        one.setblocking(False)
+        one.connect_ex(f"\0{who.address}")
+    [(_, why)] = pulls(side)[1]
+    assert why.startswith("it does not answer")
+    for one in (full, *before):
+        one.close()
+    os.close(file)
+
+
+def test_a_link_that_leads_nowhere_is_a_flag(tmp_path: Path) -> None:
+    flags = Flags(str(tmp_path / "runs.db"))
+    Path(f"{tmp_path}/runs.db.kill-switch").symlink_to(tmp_path / "nowhere")
+    assert flags.refusal(("agent", "thread"))
+    assert flags.lower(Scope())
+    assert not flags.refusal(("agent", "thread"))
