@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator
+from inspect import Parameter, Signature
 from typing import Any
 
 import pullcord
@@ -49,6 +50,10 @@ class Staff:
             return await ctx.tool(self._send_email, to="ana@example.org", subject="Your churn")
         except pullcord.NotDone as refused:
             return f"not sent: {refused.why}"
+
+    async def payer(self, ctx: Context, given: dict[str, Any]) -> Any:
+        """Makes one payment, if it may: of whatever it was told."""
+        return await ctx.tool(self._pay(list(given)), **given)
 
     async def asker(self, ctx: Context) -> str:
         """Asks one thing."""
@@ -135,6 +140,14 @@ class Staff:
             return await self._note(f"told {channel}")
 
         return tell_the_team
+
+    def _pay(self, names: list[str]) -> Any:
+        async def pay(**given: Any) -> str:
+            return await self._note(f"paid {given}")
+
+        taken = [Parameter(name, Parameter.KEYWORD_ONLY) for name in names]
+        pay.__signature__ = Signature(taken)  # type: ignore[attr-defined]
+        return pullcord.tool(approve="always")(pay)
 
     @property
     def _send_email(self) -> Any:

@@ -189,7 +189,7 @@ async def test_the_call_is_seen_whole_however_long_its_name_and_arguments_are(
         await here.start("mouth", [text])
         await ana.page.goto(f"{here.base}#/inbox")
         card = ana.page.locator("article.approval")
-        await expect(card.get_by_role("button", name="Approve")).to_contain_text("exactly as above")
+        await expect(card.get_by_role("button", name="Approve")).to_contain_text("show all of it")
         await expect(card.locator(".call")).to_be_in_viewport(ratio=1)
         call = await card.locator(".call").bounding_box()
         approve = await card.get_by_role("button", name="Approve").bounding_box()

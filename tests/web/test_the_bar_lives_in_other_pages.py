@@ -7,16 +7,17 @@ from pathlib import Path
 from typing import Any
 
 import uvicorn
-from playwright.async_api import Browser, expect
+from playwright.async_api import Browser, Locator, Page, expect
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import HTMLResponse
 from starlette.routing import Mount, Route
 
+from pullcord import RunState as S
 from pullcord import Runtime
 from pullcord.core.events import PauseRequested
 from pullcord.server.app import Server, app
-from pullcord.server.rights import Grant
+from pullcord.server.rights import Grant, Right
 from pullcord.server.standing import listen
 from tests.runs.stage import happened, stage
 from tests.web.browser import bar, press, shows
@@ -147,3 +148,140 @@ async def test_a_bar_without_a_run_says_what_it_needs(
         await expect(bar(ana.page)).to_contain_text("give it the id of a run")
         await ana.page.evaluate(f"document.querySelector('pullcord-bar').run = '{run.id}'")
         await shows(ana.page, "Waiting")
+
+
+CHANGE = "(one, [name, value]) => one.setAttribute(name, value)"
+
+
+@asynccontextmanager
+async def branches(*runtimes: Runtime, right: "dict[str, Right]") -> AsyncGenerator[str]:
+    """A host with several control planes: /0/, /1/, … In its page is no bar yet."""
+    cords = [app(one, authorize=lambda _: Grant(by="ana", right=right["is"])) for one in runtimes]
+
+    async def page(request: Request) -> HTMLResponse:
+        script = '<script type="module" src="/0/pullcord-bar.js"></script>'
+        return HTMLResponse(f"<!doctype html><title>Shop</title>{script}<body>")
+
+    mounted = [Mount(f"/{number}", cord) for number, cord in enumerate(cords)]
+    config = uvicorn.Config(
+        Starlette(routes=[Route("/", page), *mounted]), log_config=None, lifespan="off"
+    )
+    server = uvicorn.Server(config)
+    listening = listen("127.0.0.1", 0)
+    serving = asyncio.create_task(server.serve(sockets=[listening]))
+    try:
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}/"
+    finally:
+        for cord in cords:
+            cord.close()
+        server.should_exit = True
+        await serving
+        listening.close()
+
+
+async def add_bar(page: Page, **how: str) -> Locator:
+    await page.evaluate(
+        """how => {
+            const made = document.createElement("pullcord-bar");
+            for (const [name, value] of Object.entries(how)) made.setAttribute(name, value);
+            document.body.append(made);
+        }""",
+        how,
+    )
+    return page.locator("pullcord-bar").last
+
+
+async def test_the_same_id_at_another_base_is_another_run(
+    browser: Browser, tmp_path: Path, staff: Staff
+) -> None:
+    """What the bar shows is what it stops, also where the other run has fewer records."""
+    async with (
+        stage(tmp_path / "0.db", report=staff.report) as one,
+        stage(tmp_path / "1.db", asker=staff.asker) as two,
+        branches(one, two, right={"is": "control"}) as base,
+        person(browser, base) as ana,
+    ):
+        first = await one.start("report", run_id="r1")
+        second = await two.start("asker", run_id="r1")
+        await ana.page.goto(base)
+        shown = await add_bar(ana.page, run="r1", base="/0/")
+        await shows(ana.page, "Score churn risk")
+        await shown.evaluate(CHANGE, ["base", "/1/"])
+        await shows(ana.page, "Which region?")
+        await press(ana.page, "Cancel")
+        await shows(ana.page, "Cancelled")
+        assert (await second.look()).state is S.CANCELLED
+        assert (await first.look()).state is S.RUNNING
+        await shown.evaluate(CHANGE, ["base", "/0/"])
+        await shows(ana.page, "Score churn risk")
+
+
+async def test_a_name_that_is_given_later_leaves_the_right_that_the_server_told(
+    browser: Browser, tmp_path: Path, staff: Staff
+) -> None:
+    async with (
+        stage(tmp_path / "runs.db", asker=staff.asker) as runtime,
+        branches(runtime, right={"is": "view"}) as base,
+        person(browser, base) as ana,
+    ):
+        run = await runtime.start("asker")
+        await ana.page.goto(base)
+        shown = await add_bar(ana.page, run=run.id, base="/0/")
+        await expect(shown).to_contain_text("you may watch it, not stop it")
+        await shown.evaluate(CHANGE, ["me", "ana"])
+        await ana.page.wait_for_timeout(100)
+        await expect(shown).to_contain_text("you may watch it, not stop it")
+
+
+async def test_a_key_goes_to_the_bar_with_the_focus_and_to_none_if_it_could_mean_two(
+    browser: Browser, tmp_path: Path, staff: Staff
+) -> None:
+    async with (
+        stage(tmp_path / "runs.db", asker=staff.asker) as runtime,
+        branches(runtime, right={"is": "control"}) as base,
+        person(browser, base) as ana,
+    ):
+        runs = [await runtime.start("asker"), await runtime.start("asker")]
+        await ana.page.goto(base)
+        bars = ana.page.locator("pullcord-bar")
+        for run in runs:
+            added = await add_bar(ana.page, run=run.id, base="/0/", keys="global")
+            await expect(added).to_contain_text("Which region?")
+        await ana.page.keyboard.press("p")
+        await expect(bars.first).to_contain_text("put the focus into the one that you mean")
+        await bars.last.get_by_role("button", name="Redirect").focus()
+        await ana.page.keyboard.press("p")
+        await expect(bars.last.locator(".state")).to_contain_text("Paused")
+        assert [(await run.look()).state for run in runs] == [S.WAITING, S.PAUSED]
+        await bars.last.evaluate("one => one.remove()")
+        await ana.page.keyboard.press("p")
+        await expect(bars.locator(".state")).to_contain_text("Paused")
+
+
+async def test_a_run_that_is_begun_late_does_not_lead_away_from_the_one_that_was_chosen(
+    browser: Browser, tmp_path: Path, staff: Staff
+) -> None:
+    async with (
+        stage(tmp_path / "runs.db", asker=staff.asker, spender=staff.spender) as runtime,
+        branches(runtime, right={"is": "control"}) as base,
+        person(browser, base) as ana,
+    ):
+        ended, chosen = await runtime.start("spender"), await runtime.start("asker")
+        await ended.result()
+        answered = asyncio.Event()
+
+        async def hold(route: Any) -> None:
+            await answered.wait()
+            await route.continue_()
+
+        await ana.page.route("**/continue", hold)
+        await ana.page.goto(base)
+        shown = await add_bar(ana.page, run=ended.id, base="/0/")
+        await press(ana.page, "Continue from here")
+        await shown.evaluate(CHANGE, ["run", chosen.id])
+        await shows(ana.page, "Which region?")
+        async with ana.page.expect_response("**/continue"):
+            answered.set()
+        await ana.page.wait_for_timeout(200)
+        assert await shown.get_attribute("run") == chosen.id
+        await expect(bar(ana.page)).to_have_attribute("aria-label", f"Run {chosen.id} of asker")

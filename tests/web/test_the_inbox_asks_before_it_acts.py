@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
-from playwright.async_api import Browser, Locator, Page, expect
+from playwright.async_api import Browser, Locator, Page, ViewportSize, expect
 
 from pullcord import RunState as S
 from pullcord.core.events import Answered, QuestionAsked
-from tests.web.browser import press, shows
+from tests.web.browser import bar, press, shows
 from tests.web.house import house
 from tests.web.people import Person, person
 from tests.web.staff import Staff
@@ -128,3 +128,101 @@ async def test_the_true_call_comes_first_however_much_the_agent_says(
         assert approve
         assert call["y"] + call["height"] <= approve["y"]
         assert approve["y"] + approve["height"] <= 900
+
+
+# Scrolls on by less than there is in view, and lets that be seen.
+DOWN = """box => new Promise(seen => {
+    box.scrollTop += 100;
+    requestAnimationFrame(() => requestAnimationFrame(seen));
+})"""
+
+
+def payment(page: Page) -> Locator:
+    return page.get_by_role("article", name="pay waits to be allowed")
+
+
+async def test_numbers_that_a_browser_would_round_are_shown_edited_and_allowed_as_they_are(
+    browser: Browser, tmp_path: Path, staff: Staff
+) -> None:
+    async with house(tmp_path, payer=staff.payer) as here, person(browser, here.base) as ana:
+        run = await here.start("payer", {"account": 2**53 + 1, "rate": 1.0})
+        await ana.looks_at(here, run)
+        await press(ana.page, "Review")
+        call = payment(ana.page).locator(".call")
+        await expect(call.locator("dd")).to_have_text(["9007199254740993", "1.0"])
+        await payment(ana.page).get_by_role("button", name="Edit the arguments").click()
+        field = payment(ana.page).get_by_label("The arguments, as JSON")
+        await expect(field).to_have_value('{\n  "account": 9007199254740993,\n  "rate": 1.0\n}')
+        await field.fill('{"account": 18446744073709551615, "rate": 2.0}')
+        await payment(ana.page).get_by_role("button", name="Ask about the changed call").click()
+        await expect(call.locator("dd")).to_have_text(["18446744073709551615", "2.0"])
+        await payment(ana.page).get_by_role("button", name="Approve").click()
+        await shows(ana.page, "Completed")
+        assert staff.did == ["paid {'account': 18446744073709551615, 'rate': 2.0}"]
+
+
+async def test_a_call_cannot_be_allowed_while_something_of_it_is_folded(
+    browser: Browser, tmp_path: Path, staff: Staff
+) -> None:
+    """Nor is the name of an argument cut."""
+    name = "n" * 60 + "_the_end_of_it"
+    async with house(tmp_path, payer=staff.payer) as here, person(browser, here.base) as ana:
+        text = "x" * 120 + " DROP TABLE users; " + "y" * 100
+        run = await here.start("payer", {name: 1, "note": text})
+        await ana.looks_at(here, run)
+        await press(ana.page, "Review")
+        approve = payment(ana.page).get_by_role("button", name="Approve")
+        await expect(payment(ana.page).locator("dt").first).to_have_text(name)
+        await expect(approve).to_contain_text("Read it first: show all of it")
+        await ana.page.wait_for_timeout(1_300)  # longer than it takes to read what is not folded
+        await expect(approve).to_contain_text("Read it first: show all of it")
+        await approve.dispatch_event("click")
+        await payment(ana.page).get_by_role("button", name="characters more").click()
+        await expect(payment(ana.page).locator(".call")).to_contain_text("DROP TABLE users;")
+        await expect(approve).to_contain_text("exactly as above")
+        assert (await run.look()).state is S.WAITING
+        await approve.click()
+        await shows(ana.page, "Completed")
+
+
+async def test_a_call_cannot_be_allowed_before_its_end_was_in_view(
+    browser: Browser, tmp_path: Path, staff: Staff
+) -> None:
+    given = {**{f"field{n:02}": "harmless" for n in range(40)}, "zz_to": "eve@example.org"}
+    async with house(tmp_path, payer=staff.payer) as here, person(browser, here.base) as ana:
+        run = await here.start("payer", given)
+        await ana.looks_at(here, run)
+        await press(ana.page, "Review")
+        approve = payment(ana.page).get_by_role("button", name="Approve")
+        await expect(approve).to_contain_text("Read it first: scroll through to its end")
+        await ana.page.wait_for_timeout(1_300)
+        await expect(approve).to_contain_text("Read it first: scroll through to its end")
+        await approve.dispatch_event("click")
+        for _ in range(9):
+            await payment(ana.page).locator(".args").evaluate(DOWN)
+        await expect(payment(ana.page).locator("dd").last).to_be_in_viewport()
+        await expect(approve).to_contain_text("exactly as above")
+        assert (await run.look()).state is S.WAITING
+        await approve.click()
+        await shows(ana.page, "Completed")
+
+
+async def test_a_call_whose_end_lies_under_the_bar_has_not_been_read(
+    browser: Browser, tmp_path: Path, staff: Staff
+) -> None:
+    given = {f"field{n}": "harmless" for n in range(6)}
+    small: ViewportSize = {"width": 1440, "height": 680}
+    made = house(tmp_path, payer=staff.payer)
+    async with made as here, person(browser, here.base, viewport=small) as ana:
+        run = await here.start("payer", given)
+        await ana.looks_at(here, run)
+        approve = payment(ana.page).get_by_role("button", name="Approve")
+        place = await payment(ana.page).locator(".args").bounding_box()
+        over = await bar(ana.page).bounding_box()
+        assert place
+        assert over
+        assert over["y"] < place["y"] + place["height"] < small["height"]
+        await ana.page.wait_for_timeout(1_300)
+        await expect(approve).to_contain_text("Read it first: scroll through to its end")
+        await press(ana.page, "Review")
+        await expect(approve).to_contain_text("exactly as above")

@@ -2,7 +2,7 @@
 
 import asyncio
 import inspect
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 from starlette.requests import Request
@@ -12,7 +12,7 @@ from pullcord.core.handed import Handed
 from pullcord.core.receipts import Receipt
 from pullcord.core.receipts import receipt as receipt_of
 from pullcord.core.states import RunState
-from pullcord.core.values import check_id
+from pullcord.core.values import check_id, dump
 from pullcord.core.values import load as value_of
 from pullcord.core.withhold import as_viewed
 from pullcord.journal.reading import START
@@ -148,12 +148,21 @@ async def inbox(desk: Desk, request: Request, _: None) -> InboxShown:
     for card in found.cards:
         fields = card._asdict()
         left = fields.pop("expires_at_ms") - now
-        cards.append(CardShown(**fields, expires_in_ms=max(left, 0)))
+        exact = _as_text(card.args)
+        cards.append(CardShown(**fields, shown=exact, expires_in_ms=max(left, 0)))
     return InboxShown(
         cards,
         [OpenShown(**one._asdict()) for one in found.questions],
         [ItemShown(**one._asdict()) for one in found.attention],
     )
+
+
+def _as_text(args: Any) -> list[tuple[str, str]]:
+    """Each argument as the JSON it is. What was not given by name has the name `value`."""
+    if args is None:
+        return []
+    named = cast("dict[str, Any]", args if isinstance(args, dict) else {"value": args})
+    return [(name, bytes(dump(value)).decode()) for name, value in named.items()]
 
 
 async def grants(desk: Desk, request: Request, _: None) -> Grants:

@@ -222,11 +222,15 @@ class Records(msgspec.Struct, frozen=True):
 
 
 class CardShown(msgspec.Struct, frozen=True, kw_only=True):
+    """`shown`: the name of each argument and its value as JSON text, for whoever shows the call:
+    not every reader of JSON has numbers as large as `args` can hold."""
+
     run: str
     agent: str
     question: str
     tool: str
     args: Any
+    shown: list[tuple[str, str]]
     effect: str
     can_be_undone: bool
     text: str

@@ -1,14 +1,21 @@
 /** Keeps a press from meaning something else than what the finger was aimed at.
  *
  * Buttons keep their place while the run goes on, so "Cancel" can become "Stop now" under a double click. A button
- * whose meaning has just changed takes no press for a moment. */
+ * whose meaning has just changed takes no press for a moment; nor does any button of a run that has just taken the
+ * place of another. */
 
 import type { Button } from "../wire/types";
 
 const ARM_MS = 400;
 
 export class Arming {
+  #isAnother: boolean;
   readonly #meanings = new Map<string, { meaning: string; armedAt: number }>();
+
+  /** `isAnother`: other buttons than these were under the finger until now. */
+  constructor(isAnother = false) {
+    this.#isAnother = isAnother;
+  }
 
   /** Notes what each place means now; returns how long until all of them take presses. */
   note(buttons: Map<string, Button>, now: number): number {
@@ -17,10 +24,11 @@ export class Arming {
       const meaning = JSON.stringify([button.verb, button.body]);
       const before = this.#meanings.get(place);
       if (before?.meaning !== meaning) {
-        this.#meanings.set(place, { meaning, armedAt: before ? now + ARM_MS : now });
+        this.#meanings.set(place, { meaning, armedAt: before || this.#isAnother ? now + ARM_MS : now });
       }
       longest = Math.max(longest, (this.#meanings.get(place)?.armedAt ?? now) - now);
     }
+    if (buttons.size) this.#isAnother = false;
     return longest;
   }
 

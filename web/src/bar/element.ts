@@ -9,11 +9,17 @@ import type { Me, Panel } from "../wire/types";
 import css from "./bar.css?inline";
 import { draw, type Wanted } from "./draw/draw";
 import { placeOfKey } from "./keys";
-import { type BarEvents, BarModel, OTHER } from "./model";
+import { Current } from "./current";
+import { type BarEvents, type BarModel, OTHER } from "./model";
 import { Bar } from "./view/bar";
 import { byWhom } from "./words";
 
 const NO_RUN = 'The bar does not know which: give it the id of a run, <pullcord-bar run="…">, or set its panel.';
+
+const WHICH = "More than one bar listens to this key: put the focus into the one that you mean.";
+
+/** The bars whose keys work in the whole page. */
+const everywhere = new Set<EventTarget>();
 
 const sheet = new CSSStyleSheet();
 sheet.replaceSync(css);
@@ -22,13 +28,16 @@ export class PullcordBar extends HTMLElement {
   static readonly observedAttributes = ["run", "base", "token", "me", "right", "keys"];
 
   readonly #root = this.attachShadow({ mode: "open" });
-  readonly #model = new BarModel({
-    client: () => this.#client(),
+  readonly #current = new Current({
+    client: ({ base, token }) => new Asking(base, { token: token || undefined }),
     now: () => performance.now(),
     changed: () => this.#changed(),
     emit: (kind, detail) => this.#emit(kind, detail),
+    follow: (run) => (this.run = run),
   });
   #isFed = false;
+  #early: Panel | null | undefined; // what it was fed with while it was in no page
+  #me: Me | undefined; // as the server last said
   #heard: EventTarget | undefined;
   #stop: AbortController | undefined;
   #isDue = false;
@@ -45,13 +54,14 @@ export class PullcordBar extends HTMLElement {
 
   /** How the run is now. To set it is to feed the bar: it then opens no connection of its own. */
   get panel(): Panel | null {
-    return this.#model.panel;
+    return this.#early === undefined ? this.#model.panel : this.#early;
   }
 
   set panel(panel: Panel | null) {
     this.#isFed = true;
     this.#stop?.abort();
-    this.#model.accept(panel);
+    this.#early = this.isConnected ? undefined : panel;
+    if (this.isConnected) this.#feed(panel);
   }
 
   get run(): string {
@@ -66,12 +76,15 @@ export class PullcordBar extends HTMLElement {
     this.#takeEarlyPanel();
     this.#listen();
     this.#follow();
+    if (this.#early !== undefined) this.#feed(this.#early);
+    this.#early = undefined;
     this.#changed();
   }
 
   disconnectedCallback(): void {
     this.#stop?.abort();
     this.#listenTo(undefined);
+    everywhere.delete(this);
     clearTimeout(this.#tick);
   }
 
@@ -83,10 +96,14 @@ export class PullcordBar extends HTMLElement {
     this.#changed();
   }
 
-  #introduce(me?: Me): void {
+  get #model(): BarModel {
+    return this.#current.model;
+  }
+
+  #introduce(): void {
     this.#model.introduce(
-      this.getAttribute("me") ?? me?.by ?? "",
-      this.getAttribute("right") ?? me?.right ?? "",
+      this.getAttribute("me") ?? this.#me?.by ?? "",
+      this.getAttribute("right") ?? this.#me?.right ?? "",
     );
   }
 
@@ -100,50 +117,72 @@ export class PullcordBar extends HTMLElement {
 
   // --- the run
 
-  #follow(): void {
-    this.#stop?.abort();
-    if (this.#isFed) return;
-    if (this.#model.panel?.run !== this.run) this.#model.accept(null);
-    if (!this.run) return this.#model.refuse(NO_RUN);
-    this.#stop = new AbortController();
-    this.#model.found();
-    this.#read(this.#stop.signal).catch((error: unknown) => this.#model.refuse(error));
-    this.#client()
-      .get<Me>("me")
-      .then((me) => this.#introduce(me))
-      .catch(() => undefined); // then the server decides what may be pressed
+  /** Shows this run of where `base` and `token` lead now. */
+  #show(run: string): BarModel {
+    const before = this.#current.origin;
+    const base = this.getAttribute("base") ?? "./";
+    const token = this.getAttribute("token") ?? "";
+    if (base !== before.base || token !== before.token) this.#me = undefined;
+    const model = this.#current.show({ base, token, run });
+    this.#introduce();
+    return model;
   }
 
-  async #read(signal: AbortSignal): Promise<void> {
+  #feed(panel: Panel | null): void {
+    const model = this.#show(panel?.run ?? "");
+    if (panel) model.accept(panel);
+  }
+
+  #follow(): void {
+    this.#stop?.abort();
+    const model = this.#show(this.#isFed ? this.#current.origin.run : this.run);
+    if (this.#isFed) return;
+    if (!this.run) return model.refuse(NO_RUN);
+    const { signal } = (this.#stop = new AbortController());
+    model.found();
+    this.#read(model, signal).catch((error: unknown) => model.refuse(error));
+    this.#ask(signal).catch(() => undefined); // then the server decides what may be pressed
+  }
+
+  async #read(model: BarModel, signal: AbortSignal): Promise<void> {
+    const panel = (panel: Panel): void => {
+      if (signal.aborted) return; // the rest of what had come already
+      model.accept(panel);
+      this.#emit("panel", panel);
+    };
     await follow(this.#client(), {
       path: pathOf(this.run, "events"),
       query: { only: "panel" },
-      on: { panel: (panel) => this.#accept(panel) },
-      onConnected: (is) => (is ? this.#model.found() : this.#model.lost()),
+      on: { panel },
+      onConnected: (is) => (is ? model.found() : model.lost()),
       signal,
     });
   }
 
-  #client(): Asking {
-    return new Asking(this.getAttribute("base") ?? "./", { token: this.getAttribute("token") ?? undefined });
+  async #ask(signal: AbortSignal): Promise<void> {
+    const me = await this.#client().get<Me>("me");
+    if (signal.aborted) return; // about somebody else, perhaps
+    this.#me = me;
+    this.#introduce();
   }
 
-  #accept(panel: Panel): void {
-    this.#model.accept(panel);
-    this.#emit("panel", panel);
+  #client(): Asking {
+    const { base, token } = this.#current.origin;
+    return new Asking(base, { token: token || undefined });
   }
 
   #emit<K extends keyof BarEvents>(kind: K, detail: BarEvents[K]): boolean {
     const event = new CustomEvent(`pullcord:${kind}`, { detail, bubbles: true, composed: true, cancelable: true });
-    const isLeftToUs = this.dispatchEvent(event) && !this.#isFed;
-    if (kind === "open" && isLeftToUs) this.run = (detail as BarEvents["open"]).run;
-    return isLeftToUs;
+    return this.dispatchEvent(event) && !this.#isFed;
   }
 
   // --- keys
 
   #listen(): void {
-    this.#listenTo(this.getAttribute("keys") === "global" ? document : this);
+    const isGlobal = this.getAttribute("keys") === "global";
+    if (isGlobal) everywhere.add(this);
+    else everywhere.delete(this);
+    this.#listenTo(isGlobal ? document : this);
   }
 
   #listenTo(target: EventTarget | undefined): void {
@@ -156,6 +195,9 @@ export class PullcordBar extends HTMLElement {
     const place = placeOfKey(event as KeyboardEvent);
     const button = place && this.#model.buttons.get(place);
     if (!place || !button) return;
+    const within = event.composedPath().find(isBar);
+    if (within && within !== this) return;
+    if (!within && everywhere.size > 1) return this.#model.say(WHICH);
     event.preventDefault();
     const isSecondPress = button.body["now"] === true;
     if (place === "cancel" || isSecondPress) this.#focus(`[data-place="${place}"]`);
@@ -214,6 +256,10 @@ export class PullcordBar extends HTMLElement {
     found?.focus();
     return found;
   }
+}
+
+function isBar(one: EventTarget): boolean {
+  return one instanceof Element && one.localName === "pullcord-bar";
 }
 
 if (!customElements.get("pullcord-bar")) customElements.define("pullcord-bar", PullcordBar);

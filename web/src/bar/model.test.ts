@@ -157,15 +157,6 @@ test("an older panel that comes late is not shown", () => {
   expect(model.panel?.state).toBe("paused");
 });
 
-test("another run begins with nothing of the one before", () => {
-  const { model, given } = bar();
-  model.press("redirect");
-  model.write("EU only");
-  model.choose("wrong path");
-  given({ run: "r2", seq: 1 });
-  expect([model.open, model.draft, model.reason]).toEqual(["", "", ""]);
-});
-
 test("the hold is counted down from when the panel came", async () => {
   const { model, given } = bar();
   given({ state: "pausing", hold_left_ms: 7_000 });

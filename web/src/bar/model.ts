@@ -1,4 +1,6 @@
-/** What a bar knows and what it can be asked to do. No DOM: the element hands it panels and presses. */
+/** What a bar knows about one run and what it can be asked to do. No DOM: the element hands it panels and presses.
+ *
+ * Another run has another model (`current.ts`), so that nothing of one is ever taken for the other's. */
 
 import { Refused } from "../wire/refused";
 import type { Asking } from "../wire/asking";
@@ -56,13 +58,15 @@ export class BarModel {
   isReceiptOpen = false;
 
   readonly #around: Surroundings;
-  readonly #arming = new Arming();
+  readonly #arming: Arming;
   readonly #busy = new Set<string>();
   #panelAt = 0;
   #noticeTimer: ReturnType<typeof setTimeout> | undefined;
 
-  constructor(around: Surroundings) {
+  /** `isAnother`: it takes the place of another run. */
+  constructor(around: Surroundings, isAnother = false) {
     this.#around = around;
+    this.#arming = new Arming(isAnother);
   }
 
   // --- what is
@@ -92,15 +96,13 @@ export class BarModel {
 
   // --- what comes from the server
 
-  accept(panel: Panel | null): void {
-    const isOther = panel?.run !== this.panel?.run;
-    if (panel && this.panel && !isOther && panel.seq < this.panel.seq) return; // an older one, late
-    if (isOther) this.#forgetRun();
-    const isNews = panel?.seq !== this.panel?.seq;
+  accept(panel: Panel): void {
+    if (this.panel && panel.seq < this.panel.seq) return; // an older one, late
+    const isNews = panel.seq !== this.panel?.seq;
+    if (panel !== this.panel) this.#panelAt = this.#around.now();
     this.panel = panel;
     this.refused = "";
-    this.#panelAt = this.#around.now();
-    this.buttons = panel ? places(panel, this.right) : new Map();
+    this.buttons = places(panel, this.right);
     const armedIn = this.#arming.note(this.buttons, this.#around.now());
     if (armedIn > 0) setTimeout(this.#around.changed, armedIn);
     if (!this.#offers("redirect") && this.open === "redirect") this.open = "";
@@ -111,6 +113,7 @@ export class BarModel {
 
   /** Who looks, and what they may do. */
   introduce(me: string, right: string): void {
+    if (me === this.me && right === this.right) return;
     this.me = me;
     this.right = right;
     if (this.panel) this.accept(this.panel);
@@ -253,8 +256,7 @@ export class BarModel {
     const panel = this.panel;
     if (!panel) return;
     await this.#whileBusy("receipt", async () => {
-      const receipt = await this.#around.client().receipt(panel.run);
-      if (this.panel?.run === panel.run) this.receipt = receipt;
+      this.receipt = await this.#around.client().receipt(panel.run);
     });
   }
 
@@ -292,11 +294,5 @@ export class BarModel {
 
   #offers(verb: string): boolean {
     return [...this.buttons.values()].some((button) => button.verb === verb && !button.off);
-  }
-
-  #forgetRun(): void {
-    this.open = this.draft = this.reason = this.otherReason = this.notice = "";
-    this.receipt = null;
-    this.isReceiptOpen = false;
   }
 }

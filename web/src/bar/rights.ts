@@ -2,13 +2,24 @@
 
 import type { Button } from "../wire/types";
 
-const RIGHTS = ["view", "control", "approve", "admin"];
-const NEEDS: Partial<Record<Button["verb"], string>> = { review: "view", raise: "approve" };
+const RIGHTS = ["view", "stop", "control", "approve", "admin"];
+const NEEDS: Partial<Record<Button["verb"], string>> = {
+  review: "view",
+  pause: "stop",
+  resume: "stop",
+  cancel: "stop",
+  raise: "approve",
+};
+const OFF: Record<string, string> = {
+  stop: "you may watch it, not stop it",
+  control: "you may watch it or stop it, nothing else",
+  approve: "you may stop it, not let it use more",
+};
 
 /** `right`: of whoever looks; empty if nobody knows, and then the server decides. */
 export function within(right: string, button: Button): Button {
   const needed = NEEDS[button.verb] ?? "control";
   if (!right || RIGHTS.indexOf(right) >= RIGHTS.indexOf(needed)) return button;
-  const off = needed === "approve" ? "you may stop it, not let it use more" : "you may watch it, not stop it";
-  return { ...button, off, strong: false };
+  const off = right === "view" ? OFF["stop"] : OFF[needed];
+  return { ...button, off: off ?? "", strong: false };
 }

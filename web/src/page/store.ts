@@ -13,7 +13,7 @@ import { count } from "./words";
 
 const PAGE = 50;
 const CATCH_UP_MS = 1_500;
-const RIGHTS: readonly Right[] = ["view", "control", "approve", "admin"];
+const RIGHTS: readonly Right[] = ["view", "stop", "control", "approve", "admin"];
 
 /** A panel, and when it came, by the clock that its times go on by. */
 export interface Row {

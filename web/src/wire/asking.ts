@@ -11,7 +11,14 @@ export interface AskingOptions {
 }
 
 export type Query = Record<string, string | number | string[] | undefined>;
-export type Body = Record<string, Json | undefined>;
+export type Body = Record<string, Json | Verbatim | undefined>;
+
+/** JSON as somebody wrote it, sent as it is: to parse it here would round its large numbers. */
+export class Verbatim {
+  constructor(readonly json: string) {
+    JSON.parse(json); // what is none could say something else about the rest of the body
+  }
+}
 
 const ANSWER_MS = 10_000;
 const TRIES = 5;
@@ -71,7 +78,7 @@ export class Asking {
     const headers = { "Content-Type": "application/json", "X-Pullcord": "1" };
     const signal = AbortSignal.timeout(ANSWER_MS);
     return this.#answer(
-      await this.#send(this.#url(path), { method: "POST", headers, body: JSON.stringify(body), signal }),
+      await this.#send(this.#url(path), { method: "POST", headers, body: jsonOf(body), signal }),
     );
   }
 
@@ -111,6 +118,13 @@ export class Asking {
       throw new Unanswered(error);
     }
   }
+}
+
+function jsonOf(body: Body): string {
+  const fields = Object.entries(body).filter(([, value]) => value !== undefined);
+  const said = ([name, value]: [string, Body[string]]): string =>
+    `${JSON.stringify(name)}:${value instanceof Verbatim ? value.json : JSON.stringify(value)}`;
+  return `{${fields.map(said).join(",")}}`;
 }
 
 /** `crypto.randomUUID` exists only where the page came over HTTPS or from this machine. */

@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import { Verbatim } from "./asking";
 import { Client } from "./client";
 import { Refused, Unanswered } from "./refused";
 
@@ -48,6 +49,18 @@ test("a lost answer is asked for again with the same key", async () => {
   expect(await soon(client().command("r1", "cancel"))).toEqual(applied);
   expect(new Set(sent.map((one) => one.body["key"])).size).toBe(1);
   expect(sent).toHaveLength(3);
+});
+
+test("JSON that somebody wrote is sent as it is: its numbers are not rounded", async () => {
+  const bodies: unknown[] = [];
+  const answer = async (_: URL | RequestInfo, request: RequestInit = {}): Promise<Response> => {
+    bodies.push(request.body);
+    return Response.json(applied);
+  };
+  const args = new Verbatim('{"account": 9007199254740993, "rate": 1.0}');
+  await new Client("http://host/", { fetch: answer }).post("runs/r1/approve", { call: 'a "b"', left: undefined, args });
+  expect(bodies).toEqual(['{"call":"a \\"b\\"","args":{"account": 9007199254740993, "rate": 1.0}}']);
+  expect(() => new Verbatim('{}, "call": "another"')).toThrow();
 });
 
 test("two presses have two keys", async () => {

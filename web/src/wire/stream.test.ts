@@ -92,6 +92,12 @@ test("a server that will not have us ends it", async () => {
   expect(asked).toHaveLength(1);
 });
 
+test("whoever has been sent away is not told that it is tried again", async () => {
+  const { outcome, connected } = await followed([record(1), 404]);
+  expect(outcome).toBeInstanceOf(Refused);
+  expect(connected).toEqual([]);
+});
+
 test("a server that is busy does not end it", async () => {
   const { seen } = await followed([503, 429, record(1)]);
   expect(seen).toEqual([1]);

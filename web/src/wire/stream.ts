@@ -28,9 +28,17 @@ const FINAL = new Set([400, 401, 403, 404]);
  *
  * Throws `Refused` if the server will not have us, which no other try would change. */
 export async function follow(client: Asking, following: Following): Promise<void> {
+  const lost = new LossTeller(following.onConnected);
+  try {
+    await followOn(client, following, lost);
+  } finally {
+    lost.forget(); // nothing is tried again
+  }
+}
+
+async function followOn(client: Asking, following: Following, lost: LossTeller): Promise<void> {
   const { signal } = following;
   const backOff = new BackOff();
-  const lost = new LossTeller(following.onConnected);
   let after = following.after;
   while (!signal.aborted) {
     await seen(signal);
@@ -51,7 +59,6 @@ export async function follow(client: Asking, following: Following): Promise<void
     lost.mayHaveBegun();
     await backOff.wait(signal);
   }
-  lost.forget();
 }
 
 async function* messages(

@@ -46,7 +46,7 @@ export type Command =
 /** Makes a new run from an old one: `POST runs/{id}/VERB`, answered with its id. */
 export type Beginning = "fork" | "continue" | "aside";
 
-export type Right = "view" | "control" | "approve" | "admin";
+export type Right = "view" | "stop" | "control" | "approve" | "admin";
 export type Cap = "steps" | "usd" | "tokens" | "tool_calls" | "working_s";
 export type Clock = "working_ms" | "waiting_ms" | "paused_ms" | "queued_ms";
 export type Times = Record<Clock, number>;
@@ -237,6 +237,8 @@ export interface Card {
   question: string;
   tool: string;
   args: Json;
+  /** The name of each argument and its value as JSON text: what is shown. Numbers of `args` may be rounded here. */
+  shown: [name: string, json: string][];
   effect: Effect;
   can_be_undone: boolean;
   /** The agent's words. */

@@ -1,12 +1,13 @@
 /** A call that waits to be allowed. What will happen comes first; what the agent says about it, after. */
 import { useRef, useState } from "preact/hooks";
 import { shown, shownLine } from "../../shown";
-import type { Card, Json } from "../../wire/types";
+import type { Body } from "../../wire/asking";
+import type { Card } from "../../wire/types";
 import { usePressing } from "../pressing";
 import { useStore } from "../store";
 import { count, EFFECT, left as inWords } from "../words";
-import { useArmed } from "./arming";
-import { argumentsOf, TrueCall } from "./call";
+import { FIRST, useArmed } from "./arming";
+import { TrueCall, useFolding } from "./call";
 import { Choice } from "./choice";
 import { Deny, Edit } from "./settling";
 import { Whose } from "./whose";
@@ -18,10 +19,13 @@ const THEN = {
   denied: "The agent is told when the run is resumed.",
 };
 
+const HELD = "Made when you resume the run, exactly as above";
+
 export function Approval({ card, at }: { card: Card; at: number }) {
   const store = useStore();
   const { client, now } = store;
-  const { ref, isArmed } = useArmed(card.call);
+  const folding = useFolding(card);
+  const { ref, missing } = useArmed(card.call, folding.folded.size > 0);
   const { isBusy, problem, press } = usePressing();
   const [open, setOpen] = useState<"" | "deny" | "edit">("");
   const pressed = useRef(""); // the call that was allowed: never twice from here
@@ -31,9 +35,9 @@ export function Approval({ card, at }: { card: Card; at: number }) {
   const isHeld = store.isHeld(card.run);
   const body = { question: card.question, call: card.call };
 
-  function settle(verb: "approve" | "deny", more: Record<string, Json> = {}): void {
+  function settle(verb: "approve" | "deny", more: Body = {}): void {
     const allows = verb === "approve" && !("args" in more); // a changed call is not allowed, but asked about again
-    if (why || (allows && (!isArmed || pressed.current === card.call))) return;
+    if (why || (allows && (missing || pressed.current === card.call))) return;
     void press(async () => {
       if (allows) pressed.current = card.call;
       try {
@@ -55,9 +59,9 @@ export function Approval({ card, at }: { card: Card; at: number }) {
 
   return (
     <article class="card approval" aria-label={`${shownLine(card.tool, 80)} waits to be allowed`}>
-      <TrueCall tool={card.tool} args={card.args} box={ref} />
+      <TrueCall card={card} box={ref} folding={folding} />
       <p class="effects">
-        <span>{count(argumentsOf(card.args).length, "argument")}</span>
+        <span>{count(card.shown.length, "argument")}</span>
         <span>{EFFECT[card.effect] ?? shownLine(card.effect, 40)}</span>
         <strong>{card.can_be_undone ? "can be undone" : "cannot be undone"}</strong>
         <span class="num">{left > 0 ? `expires in ${inWords(left)}` : "expired"}</span>
@@ -72,15 +76,9 @@ export function Approval({ card, at }: { card: Card; at: number }) {
       <div class="choices">
         <Choice
           label="Approve"
-          says={
-            why || (!isArmed
-              ? "Read it first: ready in a second"
-              : isHeld
-                ? "Made when you resume the run, exactly as above"
-                : "This one call is made, exactly as above")
-          }
+          says={why || FIRST[missing] || (isHeld ? HELD : "This one call is made, exactly as above")}
           kind="strong"
-          isOff={Boolean(why) || !isArmed || isBusy}
+          isOff={Boolean(why || missing) || isBusy}
           onPress={() => settle("approve")}
         />
         <Choice
@@ -107,7 +105,7 @@ export function Approval({ card, at }: { card: Card; at: number }) {
       )}
       {open === "edit" && (
         <Edit
-          args={card.args}
+          args={card.shown}
           isBusy={isBusy}
           onSend={(args) => settle("approve", { args })}
           onClose={() => setOpen("")}

@@ -30,7 +30,7 @@ export function Asked({ open }: { open: Open }) {
       <blockquote tabIndex={0}>{shown(open.text)}</blockquote>
       {open.details !== null && <Value value={open.details} label="Details" />}
       {isDoubt ? <Doubt isOff={isOff} onAnswer={answer} /> : <Answer isOff={isOff} onAnswer={answer} />}
-      {!store.may("control") && <p class="aside">You may watch, not answer.</p>}
+      {!store.may("control") && <p class="aside">You may not answer it.</p>}
       <p role="status" class="problem">
         {problem}
       </p>

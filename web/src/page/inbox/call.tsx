@@ -4,56 +4,71 @@
 import { type RefObject } from "preact";
 import { useState } from "preact/hooks";
 import { shown, shownLine } from "../../shown";
-import type { Json } from "../../wire/types";
+import type { Card } from "../../wire/types";
 import { number } from "../words";
+import { type Folding, foldsOf, HEAD, type Spot, TAIL, TOOL } from "./folding";
 
 interface CallProps {
-  tool: string;
-  args: Json;
+  card: Card;
   box: RefObject<HTMLDivElement | null>;
+  folding: Folding;
 }
 
-export function TrueCall({ tool, args, box }: CallProps) {
-  const given = argumentsOf(args);
+export function TrueCall({ card, box, folding }: CallProps) {
+  const of = (text: string, spot: Spot): FoldedProps => ({ text, spot, folding });
   return (
     <div class="call" ref={box}>
-      <p class="tool">{shownLine(tool, 80)}</p>
-      <div class="args mono" tabIndex={0} role="group" aria-label={`Arguments of ${shownLine(tool, 80)}`}>
+      <p class="tool" data-part>
+        <Folded {...of(card.tool, TOOL)} isLine />
+      </p>
+      <div class="args mono" tabIndex={0} role="group" aria-label={`Arguments of ${shownLine(card.tool, 80)}`}>
         <dl>
-          {given.map(([name, value]) => (
+          {card.shown.map(([name, json], at) => (
             <div key={name}>
-              <dt>{shownLine(name, 60)}</dt>
-              <dd>
-                <Argument text={JSON.stringify(value)} />
+              <dt data-part>
+                <Folded {...of(name, `name ${at}`)} isLine />
+              </dt>
+              <dd data-part>
+                <Folded {...of(json, `value ${at}`)} />
               </dd>
             </div>
           ))}
         </dl>
-        {!given.length && <p class="aside">no arguments</p>}
+        {!card.shown.length && <p class="aside">no arguments</p>}
+        <div class="end" data-part="end" />
       </div>
     </div>
   );
 }
 
-export function argumentsOf(args: Json): [string, Json][] {
-  if (args === null) return [];
-  return typeof args === "object" && !Array.isArray(args) ? Object.entries(args) : [["value", args]];
+/** Which parts of a call are still folded; anew for each call. */
+export function useFolding(card: Card): Folding {
+  const [opened, setOpened] = useState<{ call: string; spots: Spot[] }>({ call: card.call, spots: [] });
+  const spots = opened.call === card.call ? opened.spots : [];
+  return {
+    folded: foldsOf(card, spots),
+    unfold: (spot) => setOpened({ call: card.call, spots: [...spots, spot] }),
+  };
 }
 
-const HEAD = 120;
-const TAIL = 80;
+interface FoldedProps {
+  text: string;
+  spot: Spot;
+  folding: Folding;
+  isLine?: boolean;
+}
 
-function Argument({ text }: { text: string }) {
-  const [isWhole, show] = useState(false);
-  const hidden = text.length - HEAD - TAIL;
-  if (isWhole || hidden <= 0) return <>{shown(text)}</>;
+/** Text of any length, never cut: what is not seen of it can be shown. */
+function Folded({ text, spot, folding, isLine = false }: FoldedProps) {
+  const seen = (part: string): string => (isLine ? shownLine(part, Infinity) : shown(part));
+  if (!folding.folded.has(spot)) return <>{seen(text)}</>;
   return (
     <>
-      {shown(text.slice(0, HEAD))}
-      <button type="button" class="quiet" onClick={() => show(true)}>
-        … show {number(hidden)} characters more …
+      {seen(text.slice(0, HEAD))}
+      <button type="button" class="quiet" onClick={() => folding.unfold(spot)}>
+        … show {number(text.length - HEAD - TAIL)} characters more …
       </button>
-      {shown(text.slice(-TAIL))}
+      {seen(text.slice(-TAIL))}
     </>
   );
 }

@@ -1,7 +1,9 @@
 /** The two fields of a card: why a call is denied, and which arguments it is to have instead. */
 import type { RefObject } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
-import type { Json } from "../../wire/types";
+import { Verbatim } from "../../wire/asking";
+import type { Card } from "../../wire/types";
+import { objectOf, problemOf } from "./edited";
 
 interface SendProps<T> {
   isBusy: boolean;
@@ -41,16 +43,17 @@ export function Deny({ isBusy, onSend, onClose }: SendProps<string>) {
   );
 }
 
-export function Edit({ args, isBusy, onSend, onClose }: SendProps<Json> & { args: Json }) {
-  const [text, setText] = useState(() => JSON.stringify(args, null, 2));
-  const found = parsed(text);
+/** It is sent as the text it is: no number is rounded on the way. */
+export function Edit({ args, isBusy, onSend, onClose }: SendProps<Verbatim> & { args: Card["shown"] }) {
+  const [text, setText] = useState(() => objectOf(args));
+  const why = problemOf(text);
   const field = useFocused<HTMLTextAreaElement>();
   return (
     <form
       class="inline"
       onSubmit={(event) => {
         event.preventDefault();
-        if ("value" in found) onSend(found.value);
+        if (!why) onSend(new Verbatim(text));
       }}
       onKeyDown={(event) => event.key === "Escape" && onClose()}
     >
@@ -62,26 +65,16 @@ export function Edit({ args, isBusy, onSend, onClose }: SendProps<Json> & { args
           value={text}
           ref={field}
           spellcheck={false}
-          aria-invalid={"why" in found}
+          aria-invalid={Boolean(why)}
           onInput={(event) => setText(event.currentTarget.value)}
         />
       </label>
-      <p role="status" class={"why" in found ? "problem" : "aside"}>
-        {"why" in found ? found.why : "The call above is not made. The changed call is asked about again."}
+      <p role="status" class={why ? "problem" : "aside"}>
+        {why || "The call above is not made. The changed call is asked about again."}
       </p>
-      <button type="submit" disabled={isBusy || "why" in found}>
+      <button type="submit" disabled={isBusy || Boolean(why)}>
         Ask about the changed call
       </button>
     </form>
   );
-}
-
-function parsed(text: string): { value: Json } | { why: string } {
-  try {
-    const value = JSON.parse(text) as Json;
-    if (value && typeof value === "object" && !Array.isArray(value)) return { value };
-    return { why: 'Arguments are given by name: an object, like {"to": "ana"}.' };
-  } catch (error) {
-    return { why: error instanceof Error ? error.message : "This is not JSON." };
-  }
 }

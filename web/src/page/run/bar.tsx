@@ -17,7 +17,9 @@ export function BarOf({ panel }: { panel: Panel }) {
   useEffect(() => {
     const heard: Heard = {
       ack: ({ detail }) => store.acknowledged(detail.run, detail.ack),
-      open: ({ detail }) => (location.hash = hrefOf({ at: "run", run: detail.run })),
+      open: ({ detail }) => {
+        if (detail.from === bar.current?.run) location.hash = hrefOf({ at: "run", run: detail.run });
+      },
       review: (event) => {
         event.preventDefault();
         review();

@@ -6,7 +6,7 @@ import { memo } from "../memo";
 import { useStore } from "../store";
 import { moment } from "../words";
 
-const MAY = { view: "watch this run", control: "watch and stop this run" } as const;
+const MAY = { view: "watch this run", stop: "watch and stop this run" } as const;
 const EXPIRES: readonly [string, number][] = [
   ["1 hour", 3_600],
   ["1 day", 86_400],
