@@ -18,6 +18,7 @@ from pullcord.cli.look import Telling
 from pullcord.cli.parser import FAILED, INTERRUPTED, REFUSED, store_path
 from pullcord.cli.secret_names import from_environment
 from pullcord.cli.store import desk, whoami
+from pullcord.cli.streams import put
 from pullcord.cli.telling import point_out
 from pullcord.cli.webhooks import webhooks
 from pullcord.cli.words import offers, plain, receipt_lines
@@ -290,7 +291,7 @@ def _kept(run_id: str, open_ones: list[str]) -> int:
 
 
 def _print(text: str) -> None:
-    print(text, end="", flush=True)
+    put(sys.stdout, text)  # if whoever read it has had enough, the run goes on
 
 
 def _note(text: str) -> None:
