@@ -88,6 +88,15 @@ async def _holds_on() -> str:
     return "charged"
 
 
+_BEHIND: set[asyncio.Task[str]] = set()
+
+
+async def leaves_something_behind(ctx: Context) -> None:
+    """Its own task, which ignores being cancelled: the process waits for it for a moment."""
+    _BEHIND.add(asyncio.create_task(_holds_on()))
+    await ctx.step("wait", gate, "end")
+
+
 async def prints(ctx: Context) -> str:
     print("printed by \x1b[31many code", flush=True)
     os.write(2, b"\x1b]52;c;aGk=\x07also by hand\n")

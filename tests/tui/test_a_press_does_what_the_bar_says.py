@@ -1,5 +1,6 @@
 """Every key is a command of the core, signed and by way of this screen; none alone destroys."""
 
+import asyncio
 from string import printable
 
 import pytest
@@ -17,6 +18,7 @@ from pullcord.core.events import (
     Resumed,
     StepStarted,
 )
+from pullcord.core.held import HELD_S
 from pullcord.core.values import load as value_of
 from tests.tui.screen import Eyes, looking
 from tests.tui.store import Office
@@ -121,11 +123,14 @@ async def test_a_second_c_after_three_seconds_is_a_first_one(office: Office) -> 
         assert not await pressed(eyes, "r1")
 
 
-async def test_a_key_that_is_held_down_cancels_nothing(office: Office) -> None:
+@pytest.mark.parametrize("times", [3, 4, 5, 9])
+async def test_a_key_that_is_held_down_cancels_nothing(office: Office, times: int) -> None:
     await office.report("r1")
     async with looking(office) as eyes:
-        eyes.hold("c", 9)
+        eyes.hold("c", times)
         await eyes.sees("c was held down")
+        assert not eyes.app.hand.armed
+        await asyncio.sleep(2 * HELD_S)  # as long as a second press would take to count
         await eyes.press("escape")
         assert not await pressed(eyes, "r1")
 
