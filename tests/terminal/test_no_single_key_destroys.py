@@ -13,7 +13,7 @@ from pullcord.cli.live_ctrl_c import TWICE_S
 from pullcord.cli.live_hand import Seen
 from pullcord.cli.live_keys import Key
 from pullcord.cli.live_session import Session
-from pullcord.cli.live_text import width
+from pullcord.cli.live_text import LEAST_COLUMNS, width
 from pullcord.cli.words import paint
 from pullcord.core.commands import Approve, Cancel, Command, Pause, Redirect, Resume
 from pullcord.core.decide import decide
@@ -239,6 +239,51 @@ def test_a_card_that_was_never_drawn_cannot_be_allowed() -> None:
     session = at_a_terminal(hands, clock)
     session.press(Key("char", "a"))
     clock.now += 10
+    session.press(Key("char", "y"))
+    assert hands.asked == []
+
+
+@given(
+    st.integers(3, 30),
+    st.integers(20, 90),
+    st.integers(0, 14),
+    st.lists(st.sampled_from([" ", "up", "down", "page-up", "page-down", "draw"]), max_size=12),
+)
+def test_only_what_was_on_the_screen_as_a_whole_can_be_allowed(
+    of_rows: int, columns: int, many: int, moves: list[str]
+) -> None:
+    paint(is_terminal=False)
+    tool = "send_money_to_the_customer_or_perhaps_to_a_stranger"
+    card = CARD._replace(tool=tool, args={f"a{at:02}": f"<{at:02}>" for at in range(many)})
+    whole = at_a_terminal(Hands(running(), [card]))
+    whole.press(Key("char", "a"))
+    wanted = whole.bar(columns, 200)[2:-1]
+    hands, clock, shown = Hands(running(), [card]), Clock(), set[str]()
+    session = at_a_terminal(hands, clock)
+    session.press(Key("char", "a"))
+    for move in [*moves, "draw", *[" ", "draw"] * 40]:
+        if move == "draw":
+            shown |= set(session.bar(columns, of_rows))
+        else:
+            session.press(Key("char", " ") if move == " " else Key(move))
+        clock.now += ARMED_AFTER_S
+        session.press(Key("char", "y"))
+        if hands.asked:
+            assert shown >= set(wanted)
+            assert tool in "".join(row.strip() for row in wanted)
+            return
+    assert of_rows < 5 or columns <= LEAST_COLUMNS  # else it can be read, and allowed
+    assert "Too small to show the call" in "\n".join(session.bar(60, 4))
+
+
+def test_a_card_that_is_folded_anew_is_read_anew() -> None:
+    card = CARD._replace(args={f"a{at:02}": at for at in range(30)})
+    hands, clock = Hands(running(), [card]), Clock()
+    session = at_a_terminal(hands, clock)
+    session.press(Key("char", "a"))
+    session.bar(80, 60)
+    session.bar(40, 12)
+    clock.now += ARMED_AFTER_S
     session.press(Key("char", "y"))
     assert hands.asked == []
 

@@ -351,6 +351,65 @@ async def test_a_call_that_is_longer_than_the_screen_is_read_to_its_end_first(
         assert (await eyes.recorded("r1", Answered)).verdict == "approved"
 
 
+async def test_another_call_in_the_place_of_one_that_was_read_is_read_anew(office: Office) -> None:
+    many = {f"more{n:02}": "harmless" for n in range(40)}
+    await office.waiting("r1", **many)
+    async with looking(office) as eyes:
+        await eyes.press("a")
+        await eyes.sees("\nsend_email(\n")
+        while "more39" not in eyes.text:
+            await eyes.press("pagedown")
+        await office.asks_next("r1", "wire_money", aaa="thief@example.com", **many)
+        await eyes.sees("\nwire_money(\n")
+        assert "thief@example.com" in eyes.text
+        eyes.now.advance(2)
+        await eyes.press("y")
+        await eyes.sees("read it to its end first")
+        assert not await pressed(eyes, "r1")
+        while "more39" not in eyes.text:
+            await eyes.press("pagedown")
+        await eyes.press("pagedown", "y")
+        await eyes.until(lambda: eyes.app.bar.panel and not eyes.app.bar.panel.wants)
+        assert (await eyes.recorded("r1", Answered)).verdict == "approved"
+
+
+async def test_lines_that_were_jumped_over_were_not_read(office: Office) -> None:
+    await office.waiting("r1", **{f"more{n:02}": "harmless" for n in range(80)})
+    async with looking(office) as eyes:
+        await eyes.press("a")
+        await eyes.sees("\nsend_email(\n")
+        eyes.app.pane.scroll(100)  # with the mouse, say
+        await eyes.sees("more79")
+        eyes.now.advance(2)
+        await eyes.press("y")
+        await eyes.sees("read it to its end first")
+        assert not await pressed(eyes, "r1")
+
+
+async def test_a_call_that_is_folded_anew_is_read_anew(office: Office) -> None:
+    await office.waiting("r1", body="harmless words " * 40, to="thief@example.com")
+    async with looking(office, size=(80, 40)) as eyes:
+        await eyes.press("a")
+        await eyes.sees("thief@example.com")
+        await eyes.resize(60, 14)
+        await eyes.until(lambda: "thief@example.com" not in eyes.text)
+        eyes.now.advance(2)
+        await eyes.press("y")
+        await eyes.sees("read it to its end first")
+        assert not await pressed(eyes, "r1")
+
+
+async def test_no_name_in_a_call_is_cut(office: Office) -> None:
+    name, tool = f"to_{'x' * 200}_thief", f"send_{'y' * 200}_money"
+    await office.waiting("r1")
+    await office.asks_next("r1", tool, **{name: 1})
+    async with looking(office) as eyes:
+        await eyes.press("a")
+        await eyes.sees("The agent says")
+        whole = "".join(line.strip() for line in eyes.lines)
+        assert f"{tool}({name} = 1)" in whole
+
+
 async def test_newlines_in_an_argument_push_nothing_out_of_view(office: Office) -> None:
     await office.waiting("r1", a="\n" * 40, to="board@example.com")
     async with looking(office) as eyes:

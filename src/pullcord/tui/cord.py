@@ -163,7 +163,7 @@ class Cord:
         if not isinstance(card := self._pane.card, Card):
             return
         if not self._pane.is_seen_whole:
-            self._say("The call goes on below: read it to its end first (PgDn).")
+            self._say("The call goes on: read it to its end first (PgDn).")
         elif not self._hand.has_read(card.call):
             self._say("Read it first: a call can be approved after a second on the screen.")
         else:
