@@ -70,6 +70,7 @@ async def _nothing() -> None:
 
 async def blocks(ctx: Context) -> str:
     await ctx.say("before\n")
+    (Path(os.environ["GATES"]) / "held").touch()
     while not _is_open("loop"):
         time.sleep(0.01)  # noqa: ASYNC251 (it is about that)
     return "after"
