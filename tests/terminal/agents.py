@@ -70,6 +70,7 @@ async def _nothing() -> None:
 
 async def blocks(ctx: Context) -> str:
     await ctx.say("before\n")
+    (Path(os.environ["GATES"]) / "held").touch()
     while not _is_open("loop"):
         time.sleep(0.01)  # noqa: ASYNC251 (it is about that)
     return "after"
@@ -86,6 +87,15 @@ async def _holds_on() -> str:
         except asyncio.CancelledError:
             continue  # it will not be told
     return "charged"
+
+
+_BEHIND: set[asyncio.Task[str]] = set()
+
+
+async def leaves_something_behind(ctx: Context) -> None:
+    """Its own task, which ignores being cancelled: the process waits for it for a moment."""
+    _BEHIND.add(asyncio.create_task(_holds_on()))
+    await ctx.step("wait", gate, "end")
 
 
 async def prints(ctx: Context) -> str:

@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -91,6 +92,62 @@ def test_without_a_keyboard_lines_are_plain_and_ctrl_c_leaves_the_run_resumable(
     assert process.returncode == 130
     assert "Go on with: pullcord resume r1" in err
     assert "\x1b" not in out + err
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_without_a_bar_a_signal_gives_the_run_back(desk: Desk, number: int) -> None:
+    with desk.running("run", agent("asks"), "--run-id", "r1") as process:
+        desk.reached(S.WAITING)
+        process.send_signal(number)
+        _, err = process.communicate()
+    assert process.returncode == 130
+    assert "Go on with: pullcord resume r1" in err
+    assert desk("ps", "--json").json[0]["driven"] is False
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_without_a_bar_code_that_holds_the_loop_does_not_keep_the_process(
+    desk: Desk, number: int
+) -> None:
+    with desk.running("run", agent("blocks"), "--run-id", "r1") as process:
+        says_that_it_gives_it_back(desk, process, number)
+        time.sleep(0.4)  # else it would be a key that is held down
+        process.send_signal(number)
+        _, err = process.communicate()
+    assert process.returncode == 130
+    assert "Left at once. It is kept as it is. Go on with: pullcord resume r1" in err
+
+
+def test_without_a_bar_ctrl_c_that_is_held_down_counts_once(desk: Desk) -> None:
+    with desk.running("run", agent("blocks"), "--run-id", "r1") as process:
+        says_that_it_gives_it_back(desk, process, signal.SIGINT)
+        time.sleep(0.4)
+        for _ in range(10):
+            process.send_signal(signal.SIGINT)
+            time.sleep(0.03)
+        desk.open_gate("loop")
+        _, err = process.communicate()
+    assert "Left at once" not in err
+
+
+def says_that_it_gives_it_back(desk: Desk, process: "subprocess.Popen[str]", number: int) -> None:
+    """Although its loop is held, so that nothing else is said."""
+    while not (desk.gates / "held").exists():
+        os.sched_yield()
+    process.send_signal(number)
+    assert process.stderr
+    while "Giving r1 back." not in process.stderr.readline():
+        assert process.poll() is None
+
+
+def test_a_hangup_that_is_to_be_ignored_is_ignored(desk: Desk) -> None:
+    """As nohup has it."""
+    words = [sys.executable, "-m", "pullcord", "run", agent("asks"), "--run-id", "r1"]
+    with subprocess.Popen(["sh", "-c", 'trap "" HUP; exec "$0" "$@"', *words], env=desk.env) as one:
+        run = desk.reached(S.WAITING)
+        one.send_signal(signal.SIGHUP)
+        desk("answer", "r1", run.open_questions()[0], "yes")
+    assert one.returncode == 0
 
 
 def test_in_the_background_nothing_touches_the_terminal(desk: Desk, tmp_path: Path) -> None:

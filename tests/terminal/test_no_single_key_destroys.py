@@ -13,7 +13,7 @@ from pullcord.cli.live_ctrl_c import TWICE_S
 from pullcord.cli.live_hand import Seen
 from pullcord.cli.live_keys import Key
 from pullcord.cli.live_session import Session
-from pullcord.cli.live_text import width
+from pullcord.cli.live_text import LEAST_COLUMNS, width
 from pullcord.cli.words import paint
 from pullcord.core.commands import Approve, Cancel, Command, Pause, Redirect, Resume
 from pullcord.core.decide import decide
@@ -29,6 +29,7 @@ from pullcord.core.events import (
     StepStarted,
 )
 from pullcord.core.fold import replay
+from pullcord.core.held import HELD_S
 from pullcord.core.keys import Keymap
 from pullcord.core.panel import panel
 from pullcord.core.run import Run
@@ -90,6 +91,13 @@ def at_a_terminal(
     )
 
 
+def press(session: Session, clock: Clock, key: Key) -> None:
+    """Press it and let go of it."""
+    session.press(key)
+    clock.now += HELD_S
+    session.refresh_if_due()
+
+
 def running() -> Run:
     plan = Planned(plan="p", items=(PlanItem("a", "Fetch"), PlanItem("b", "Score")))
     began = ItemStarted(plan="p", item="a", text="Fetch")
@@ -112,14 +120,51 @@ def test_the_first_stop_key_pauses_or_does_nothing(records: list[Record], key: K
     assert session.leaves == ""
 
 
+@given(
+    st.sampled_from([*PRESSES, Key("ctrl-c")]),
+    st.integers(0, 40),
+    st.floats(0.2, 0.6),
+    st.floats(0.01, 0.09),
+)
+def test_a_key_that_is_held_down_cancels_and_leaves_nothing(
+    key: Key, times: int, first_s: float, every_s: float
+) -> None:
+    """However long, and wherever in its repeating it is let go of."""
+    hands, clock = Hands(running(), [CARD]), Clock()
+    session = at_a_terminal(hands, clock)
+    session.press(key)
+    clock.now += first_s
+    for _ in range(times):
+        session.refresh_if_due()
+        session.press(key)
+        session.bar(80, 24)
+        clock.now += every_s
+    if times != 1:  # else it was pressed twice
+        clock.now += HELD_S
+        session.refresh_if_due()
+        assert not [one for one in hands.asked if not isinstance(one, Pause | Resume)]
+        assert session.leaves == ""
+
+
+@pytest.mark.parametrize("apart_s", [0.1, 0.15, 0.5, 1.9])
+def test_two_quick_presses_are_two(apart_s: float) -> None:
+    hands, clock = Hands(running()), Clock()
+    session = at_a_terminal(hands, clock)
+    session.press(Key("ctrl-c"))
+    clock.now += apart_s
+    press(session, clock, Key("ctrl-c"))
+    assert [type(one) for one in hands.asked] == [Pause, Cancel]
+
+
 @given(histories(), st.lists(st.sampled_from([*PRESSES, Key("ctrl-c")]), max_size=8))
 def test_what_is_sent_would_be_carried_out(records: list[Record], keys: list[Key]) -> None:
     """No key asks for what the run as it is would refuse."""
     run = replay("r1", records)
     hands = Hands(run)
-    session = at_a_terminal(hands)
+    clock = Clock()
+    session = at_a_terminal(hands, clock)
     for key in keys:
-        session.press(key)
+        press(session, clock, key)
     for command in hands.asked:
         if isinstance(command, Pause | Resume | Redirect) and not run.ended:
             assert decide(run, command).verdict in ("applied", "already"), command
@@ -132,27 +177,28 @@ def test_the_second_ctrl_c_cancels_only_within_two_seconds() -> None:
         session = at_a_terminal(hands, clock)
         session.press(Key("ctrl-c"))
         clock.now += waits_s
-        session.press(Key("ctrl-c"))
+        press(session, clock, Key("ctrl-c"))
         assert [type(one) for one in hands.asked] == sent
 
 
 def test_a_third_leaves_once_it_is_being_cancelled() -> None:
     hands, clock = Hands(running()), Clock()
     session = at_a_terminal(hands, clock)
-    session.press(Key("ctrl-c"))
-    session.press(Key("ctrl-c"))
+    press(session, clock, Key("ctrl-c"))
+    press(session, clock, Key("ctrl-c"))
     hands.run = after(Claimed(owner="o", epoch=1), CancelRequested(by="ana"))
     clock.now += 60  # however long it takes
-    session.press(Key("ctrl-c"))
+    press(session, clock, Key("ctrl-c"))
     assert session.leaves == "at once"
 
 
 def test_a_cancel_from_elsewhere_is_left_only_by_two_presses() -> None:
     hands = Hands(after(Claimed(owner="o", epoch=1), CancelRequested(by="bo")))
-    session = at_a_terminal(hands)
-    session.press(Key("ctrl-c"))
+    clock = Clock()
+    session = at_a_terminal(hands, clock)
+    press(session, clock, Key("ctrl-c"))
     assert (session.leaves, hands.asked) == ("", [])
-    session.press(Key("ctrl-c"))
+    press(session, clock, Key("ctrl-c"))
     assert (session.leaves, hands.asked) == ("at once", [])
 
 
@@ -162,7 +208,7 @@ def test_the_second_press_of_c_counts_for_three_seconds() -> None:
         session = at_a_terminal(hands, clock)
         session.press(Key("char", "c"))
         clock.now += waits_s
-        session.press(Key("char", "c"))
+        press(session, clock, Key("char", "c"))
         assert len([one for one in hands.asked if isinstance(one, Cancel)]) == count
 
 
@@ -193,6 +239,51 @@ def test_a_card_that_was_never_drawn_cannot_be_allowed() -> None:
     session = at_a_terminal(hands, clock)
     session.press(Key("char", "a"))
     clock.now += 10
+    session.press(Key("char", "y"))
+    assert hands.asked == []
+
+
+@given(
+    st.integers(3, 30),
+    st.integers(20, 90),
+    st.integers(0, 14),
+    st.lists(st.sampled_from([" ", "up", "down", "page-up", "page-down", "draw"]), max_size=12),
+)
+def test_only_what_was_on_the_screen_as_a_whole_can_be_allowed(
+    of_rows: int, columns: int, many: int, moves: list[str]
+) -> None:
+    paint(is_terminal=False)
+    tool = "send_money_to_the_customer_or_perhaps_to_a_stranger"
+    card = CARD._replace(tool=tool, args={f"a{at:02}": f"<{at:02}>" for at in range(many)})
+    whole = at_a_terminal(Hands(running(), [card]))
+    whole.press(Key("char", "a"))
+    wanted = whole.bar(columns, 200)[2:-1]
+    hands, clock, shown = Hands(running(), [card]), Clock(), set[str]()
+    session = at_a_terminal(hands, clock)
+    session.press(Key("char", "a"))
+    for move in [*moves, "draw", *[" ", "draw"] * 40]:
+        if move == "draw":
+            shown |= set(session.bar(columns, of_rows))
+        else:
+            session.press(Key("char", " ") if move == " " else Key(move))
+        clock.now += ARMED_AFTER_S
+        session.press(Key("char", "y"))
+        if hands.asked:
+            assert shown >= set(wanted)
+            assert tool in "".join(row.strip() for row in wanted)
+            return
+    assert of_rows < 5 or columns <= LEAST_COLUMNS  # else it can be read, and allowed
+    assert "Too small to show the call" in "\n".join(session.bar(60, 4))
+
+
+def test_a_card_that_is_folded_anew_is_read_anew() -> None:
+    card = CARD._replace(args={f"a{at:02}": at for at in range(30)})
+    hands, clock = Hands(running(), [card]), Clock()
+    session = at_a_terminal(hands, clock)
+    session.press(Key("char", "a"))
+    session.bar(80, 60)
+    session.bar(40, 12)
+    clock.now += ARMED_AFTER_S
     session.press(Key("char", "y"))
     assert hands.asked == []
 

@@ -71,6 +71,30 @@ def test_a_third_leaves_at_once_and_the_next_owner_goes_on_cancelling(desk: Desk
         assert "in doubt" in at.vt.text  # nobody knows whether it was charged
 
 
+@pytest.mark.parametrize("key", [CTRL_C, ESC, "c", "q", "\x04"])
+def test_a_key_that_is_held_down_is_one_press(desk: Desk, key: str) -> None:
+    with desk.tty("run", agent("stubborn"), "--run-id", "r1") as at:
+        at.shows("● Running · charge")
+        at.hold(key, 20)
+        if key != ESC:  # which closes, or pauses, however often
+            at.shows("was held down")
+        at.press("r", "still here")
+        at.shows("↪ still here▏")
+        run = desk.until(lambda _: True)
+        assert (run.cancel, run.pause is not None) == (None, key in (CTRL_C, ESC))
+
+
+def test_one_more_press_after_it_has_ended_does_not_say_that_it_can_go_on(desk: Desk) -> None:
+    with desk.tty("run", agent("leaves_something_behind"), "--run-id", "r1") as at:
+        at.shows("● Running")
+        desk.open_gate("end")
+        desk.ended()
+        at.until(lambda _: at.is_as_it_was)
+        at.process.send_signal(signal.SIGINT)
+        assert at.ended() == 130
+        assert "Left at once. It has ended." in at.vt.text
+
+
 def test_with_the_event_loop_blocked_every_key_still_works(desk: Desk) -> None:
     with desk.tty("run", agent("blocks"), "--run-id", "r1") as at:
         at.shows("before", "● Running")

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import termios
 import threading
+import time
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,8 +25,7 @@ _LAUNCH = (
     "import fcntl, os, sys, termios; fcntl.ioctl(2, termios.TIOCSCTTY, 0); "
     "os.execv(sys.executable, [sys.executable, *sys.argv[1:]])"
 )
-
-
+_AGAIN_S = 0.4  # so much longer than a held key repeats that a busy machine does not matter
 _END = b"~ it has ended ~"
 
 
@@ -47,6 +47,7 @@ class Tty:
         self._keyboard, self.line = os.openpty()
         self.resize(columns, rows, tell=False)
         self.modes = termios.tcgetattr(self.line)
+        self._pressed = "", 0.0  # the last key, and when
         self._news = threading.Condition()
         self._is_over = self._has_hung_up = False
         self._reader = threading.Thread(target=self._read, daemon=True)
@@ -72,8 +73,21 @@ class Tty:
                 self._news.notify_all()
 
     def press(self, *keys: str) -> None:
+        """As fast as they come; but nobody presses the same key again at once, which is what a
+        keyboard does whose key is held down."""
         for key in keys:
+            if key == self._pressed[0]:
+                time.sleep(max(self._pressed[1] + _AGAIN_S - time.monotonic(), 0))
             os.write(self._keyboard, key.encode())
+            self._pressed = key, time.monotonic()
+
+    def hold(self, key: str, times: int) -> None:
+        """Hold it down: a keyboard waits, and then sends it again and again."""
+        os.write(self._keyboard, key.encode())
+        time.sleep(0.5)
+        for _ in range(times):
+            os.write(self._keyboard, key.encode())
+            time.sleep(0.03)
 
     def until(self, holds: Callable[[Vt], object]) -> str:
         """Wait until the screen is as it must become, and return it. The test's own timeout is the

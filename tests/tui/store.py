@@ -1,8 +1,9 @@
 """Runs to look at: one in each state, and as many as are wanted, written by the journal itself."""
 
 from pathlib import Path
+from typing import Any
 
-from pullcord.core.commands import Cancel, Pause, Redirect
+from pullcord.core.commands import Cancel, Deny, Pause, Redirect
 from pullcord.core.conditions import MaxSteps, Spent
 from pullcord.core.events import (
     AttentionRaised,
@@ -142,6 +143,19 @@ class Office:
             ),
             Blocked(seen_seq=head.seq),
         )
+
+    async def asks_next(self, run: str, tool: str, **args: object) -> None:
+        """Somebody elsewhere has denied the call, and the agent asks about another."""
+        await self.journal.command(run, Deny(by="bo", question="q1"))
+        await self.journal.release(self._leases.pop(run))
+        claim = await self.journal.acquire(run, owner="somebody", ttl_s=10**9)
+        assert claim is not None
+        self._leases[run] = claim.lease
+        details = dump({"args": args, "effect": "once", "can_be_undone": False})
+        due = await self.journal.now_ms() + 15 * 60 * 1000
+        said: Any = {"details": details, "call": "digest-2", "step": "m2", "due_ms": due}
+        asked = QuestionAsked(question="q2", kind="approval", tool=tool, text="May I?", **said)
+        await self.add(run, asked)
 
     async def limited(self, run: str) -> None:
         limits = Limits(MaxSteps(1))

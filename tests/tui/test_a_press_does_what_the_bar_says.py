@@ -1,5 +1,6 @@
 """Every key is a command of the core, signed and by way of this screen; none alone destroys."""
 
+import asyncio
 from string import printable
 
 import pytest
@@ -17,6 +18,7 @@ from pullcord.core.events import (
     Resumed,
     StepStarted,
 )
+from pullcord.core.held import HELD_S
 from pullcord.core.values import load as value_of
 from tests.tui.screen import Eyes, looking
 from tests.tui.store import Office
@@ -121,11 +123,14 @@ async def test_a_second_c_after_three_seconds_is_a_first_one(office: Office) -> 
         assert not await pressed(eyes, "r1")
 
 
-async def test_a_key_that_is_held_down_cancels_nothing(office: Office) -> None:
+@pytest.mark.parametrize("times", [3, 4, 5, 9])
+async def test_a_key_that_is_held_down_cancels_nothing(office: Office, times: int) -> None:
     await office.report("r1")
     async with looking(office) as eyes:
-        eyes.hold("c", 9)
+        eyes.hold("c", times)
         await eyes.sees("c was held down")
+        assert not eyes.app.hand.armed
+        await asyncio.sleep(2 * HELD_S)  # as long as a second press would take to count
         await eyes.press("escape")
         assert not await pressed(eyes, "r1")
 
@@ -344,6 +349,65 @@ async def test_a_call_that_is_longer_than_the_screen_is_read_to_its_end_first(
             await eyes.press("pagedown")
         await eyes.press("pagedown", "y")
         assert (await eyes.recorded("r1", Answered)).verdict == "approved"
+
+
+async def test_another_call_in_the_place_of_one_that_was_read_is_read_anew(office: Office) -> None:
+    many = {f"more{n:02}": "harmless" for n in range(40)}
+    await office.waiting("r1", **many)
+    async with looking(office) as eyes:
+        await eyes.press("a")
+        await eyes.sees("\nsend_email(\n")
+        while "more39" not in eyes.text:
+            await eyes.press("pagedown")
+        await office.asks_next("r1", "wire_money", aaa="thief@example.com", **many)
+        await eyes.sees("\nwire_money(\n")
+        assert "thief@example.com" in eyes.text
+        eyes.now.advance(2)
+        await eyes.press("y")
+        await eyes.sees("read it to its end first")
+        assert not await pressed(eyes, "r1")
+        while "more39" not in eyes.text:
+            await eyes.press("pagedown")
+        await eyes.press("pagedown", "y")
+        await eyes.until(lambda: eyes.app.bar.panel and not eyes.app.bar.panel.wants)
+        assert (await eyes.recorded("r1", Answered)).verdict == "approved"
+
+
+async def test_lines_that_were_jumped_over_were_not_read(office: Office) -> None:
+    await office.waiting("r1", **{f"more{n:02}": "harmless" for n in range(80)})
+    async with looking(office) as eyes:
+        await eyes.press("a")
+        await eyes.sees("\nsend_email(\n")
+        eyes.app.pane.scroll(100)  # with the mouse, say
+        await eyes.sees("more79")
+        eyes.now.advance(2)
+        await eyes.press("y")
+        await eyes.sees("read it to its end first")
+        assert not await pressed(eyes, "r1")
+
+
+async def test_a_call_that_is_folded_anew_is_read_anew(office: Office) -> None:
+    await office.waiting("r1", body="harmless words " * 40, to="thief@example.com")
+    async with looking(office, size=(80, 40)) as eyes:
+        await eyes.press("a")
+        await eyes.sees("thief@example.com")
+        await eyes.resize(60, 14)
+        await eyes.until(lambda: "thief@example.com" not in eyes.text)
+        eyes.now.advance(2)
+        await eyes.press("y")
+        await eyes.sees("read it to its end first")
+        assert not await pressed(eyes, "r1")
+
+
+async def test_no_name_in_a_call_is_cut(office: Office) -> None:
+    name, tool = f"to_{'x' * 200}_thief", f"send_{'y' * 200}_money"
+    await office.waiting("r1")
+    await office.asks_next("r1", tool, **{name: 1})
+    async with looking(office) as eyes:
+        await eyes.press("a")
+        await eyes.sees("The agent says")
+        whole = "".join(line.strip() for line in eyes.lines)
+        assert f"{tool}({name} = 1)" in whole
 
 
 async def test_newlines_in_an_argument_push_nothing_out_of_view(office: Office) -> None:

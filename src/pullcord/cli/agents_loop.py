@@ -7,6 +7,8 @@ import sys
 from collections.abc import Coroutine
 from typing import Any, Final, NamedTuple
 
+from pullcord.cli.streams import put
+
 _PATIENCE_S: Final = 1.0
 
 
@@ -19,7 +21,7 @@ class Done(NamedTuple):
     def leave(self) -> int:
         """Return the status; or end the process with it, if that ends what is left."""
         if self.is_left:
-            sys.stdout.flush()
+            put(sys.stdout, "")
             sys.stderr.flush()
             os._exit(self.status)
         return self.status

@@ -2,11 +2,10 @@
 
 import asyncio
 import json
-import signal
 import sys
 from contextlib import aclosing, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from pullcord.cli.agents_loop import in_a_loop
 from pullcord.cli.control import print_ack, to_json, value_of
@@ -17,7 +16,9 @@ from pullcord.cli.loading import load_agents
 from pullcord.cli.look import Telling
 from pullcord.cli.parser import FAILED, INTERRUPTED, REFUSED, store_path
 from pullcord.cli.secret_names import from_environment
+from pullcord.cli.stops import Stops
 from pullcord.cli.store import desk, whoami
+from pullcord.cli.streams import put
 from pullcord.cli.telling import point_out
 from pullcord.cli.webhooks import webhooks
 from pullcord.cli.words import offers, plain, receipt_lines
@@ -39,6 +40,8 @@ from pullcord.runtime.identity import new_run_id
 from pullcord.runtime.opening import open_runtime
 from pullcord.runtime.runtime import Runtime
 from pullcord.runtime.site import Habits
+
+_KEPT: Final = "It is kept as it is. Go on with: pullcord resume {run}"
 
 
 def carry_out(asked: Any) -> int:
@@ -266,12 +269,22 @@ async def _ended_live(asked: Any, run: RunHandle, said: str) -> int:
 async def _drive(
     asked: Any, agents: dict[str, Agent], run_id: str, start: Any, *, after: Cursor = START
 ) -> int:
+    loop, stopped = asyncio.get_running_loop(), asyncio.Event()
+    says, leaves = f"Giving {run_id} back.", _KEPT.format(run=run_id)
+    with Stops(lambda: _told(loop, stopped), says=says, leaves=leaves):
+        return await _drive_until(stopped, asked, agents, run_id, start, after)
+
+
+async def _drive_until(
+    stopped: asyncio.Event,
+    asked: Any,
+    agents: dict[str, Agent],
+    run_id: str,
+    start: Any,
+    after: Cursor,
+) -> int:
     async with _opened(asked, agents, run_id) as runtime:
         run = await start(runtime) if start else await runtime.get(run_id)
-        stopped = asyncio.Event()
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, stopped.set)
         following = asyncio.create_task(_follow(asked, runtime, run, after))
         stopping = asyncio.create_task(stopped.wait())
         await asyncio.wait({following, stopping}, return_when=asyncio.FIRST_COMPLETED)
@@ -279,20 +292,19 @@ async def _drive(
         if following.done():
             return following.result()
         following.cancel()
-        print(f"\nGiving {run.id} back.", file=sys.stderr)
         open_ones = (await run.look()).open_questions()
     return _kept(run.id, open_ones)
 
 
 def _kept(run_id: str, open_ones: list[str]) -> int:
-    _note(f"It is kept as it is. Go on with: pullcord resume {run_id}\n")
+    _note(f"{_KEPT.format(run=run_id)}\n")
     for question in open_ones:
         _note(f"It waits for: pullcord answer {run_id} {question} VALUE\n")
     return INTERRUPTED
 
 
 def _print(text: str) -> None:
-    print(text, end="", flush=True)
+    put(sys.stdout, text)  # if whoever read it has had enough, the run goes on
 
 
 def _note(text: str) -> None:

@@ -5,6 +5,7 @@ import sys
 from typing import Any
 
 from pullcord.cli.parser import FAILED, REFUSED
+from pullcord.cli.streams import put
 from pullcord.cli.words import plain, state, why
 from pullcord.core.run import Run
 from pullcord.core.states import RunState
@@ -18,7 +19,7 @@ def tell_end(asked: Any, ended: Run, result: Any, said: str, *, is_told: bool = 
         if not is_told:
             _tell_state(ended)
         if ended.state is RunState.COMPLETED and result is not None and result != said:
-            print(plain(result if isinstance(result, str) else json.dumps(result)))
+            put(sys.stdout, f"{plain(result if isinstance(result, str) else json.dumps(result))}\n")
     if ended.state is RunState.COMPLETED:
         return 0
     return REFUSED if ended.state is RunState.CANCELLED else FAILED

@@ -23,6 +23,7 @@ from pullcord.cli.live_terminal import Terminal, is_live
 from pullcord.cli.look import Telling
 from pullcord.cli.parser import INTERRUPTED, store_path
 from pullcord.cli.store import Desk
+from pullcord.cli.streams import put
 from pullcord.cli.words import paint, plain
 from pullcord.core.events import (
     Blocked,
@@ -74,6 +75,7 @@ class Live:
         self._pressed_s = 0.0
         self._thread: threading.Thread | None = None
         self._is_over = False  # nothing of the run is left to be shown
+        self._has_ended = False  # the run, and not only we
         self._is_closing = False
         self._is_midline = False
         self.telling: Telling | None = None
@@ -165,7 +167,7 @@ class Live:
                     self._is_midline = False
                 self.telling.tell(cursor, item)
             if isinstance(item, Record) and ends(item.event):
-                self._is_over = True
+                self._is_over = self._has_ended = True
 
     def _hear_keys(self, session: Session) -> None:
         pressed = self._terminal.pressed()
@@ -265,10 +267,10 @@ class Live:
         while not self._is_closing:
             self._terminal.wait(5.0)
             if set(self._terminal.signals()) & {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}:
-                self._terminal.write(
-                    f"\nLeft at once. It is kept as it is. Go on with: pullcord resume "
-                    f"{self._run_id}\n"
-                )
+                kept = f"It is kept as it is. Go on with: pullcord resume {self._run_id}"
+                if self._has_ended:
+                    kept = f"It has ended. What it left behind: pullcord receipt {self._run_id}"
+                self._terminal.write(f"\nLeft at once. {kept}\n")
                 os._exit(INTERRUPTED)
 
 
@@ -281,8 +283,4 @@ def with_store(path: str, work: Callable[[Desk], None]) -> None:
 
 
 def _to_stdout(text: str) -> None:
-    try:
-        sys.stdout.write(text)
-        sys.stdout.flush()
-    except BrokenPipeError:
-        pass  # whoever read it has had enough; the run goes on
+    put(sys.stdout, text)  # if whoever read it has had enough, the run goes on

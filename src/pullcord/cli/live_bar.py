@@ -25,8 +25,13 @@ def rows(
     and the first row of what stands below it."""
     status = _status(panel, columns, me)
     if of_rows < _ENOUGH_ROWS:
-        return [status, *body[: max(of_rows - 3, 1)]]
+        return [status, *body[: room_below(of_rows)]]
     return [_rule(panel, columns, aside), status, *body]
+
+
+def room_below(of_rows: int) -> int:
+    """How many rows can stand below the state. What is more than that is not shown."""
+    return max(of_rows - 3, 1)
 
 
 def _rule(panel: Panel, columns: int, aside: str) -> str:

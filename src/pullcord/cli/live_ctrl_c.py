@@ -22,7 +22,12 @@ class CtrlC:
         self._last_s = now_s
         if state is RunState.CANCELLING:
             return "leave" if is_second or self._has_cancelled else "warn"
-        if not is_second:
-            return "pause"
+        return "cancel" if is_second else "pause"
+
+    def cancelled(self) -> None:
+        """The second press was carried out: one more leaves, however long it takes."""
         self._has_cancelled = True
-        return "cancel"
+
+    def let_go(self) -> None:
+        """It was held down: the next press is a first one."""
+        self._last_s = float("-inf")

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from pullcord.cli.live_again import Again
-from pullcord.cli.live_bar import BODY_ROWS, keys, rows
+from pullcord.cli.live_bar import BODY_ROWS, keys, room_below, rows
 from pullcord.cli.live_card import Shown
 from pullcord.cli.live_hand import Seen
 from pullcord.cli.live_notice import Notice
@@ -52,7 +52,8 @@ class Foot:
                 body = writing.shown(columns, panel)
             case Shown() as shown:
                 aside = f"expires in {left(shown.card.expires_at_ms - self.seen.now_ms)}"
-                body = shown.page(columns, max(of_rows * 2 // 3, BODY_ROWS), self._clock())
+                height = min(max(of_rows * 2 // 3, BODY_ROWS), room_below(of_rows))
+                body = shown.page(columns, height, self._clock())
             case _:
                 body = keys(panel, columns, self._bound, self.notice.text)
         return rows(panel, body, columns=columns, of_rows=of_rows, me=self._me, aside=aside)

@@ -5,7 +5,7 @@ terminal, a thread or a store.
 """
 
 from collections.abc import Callable
-from typing import Any, Final, Literal, Protocol, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, Protocol, TypeAlias
 
 from pullcord.cli.live_again import AGAIN_S, Again
 from pullcord.cli.live_card import Shown
@@ -17,6 +17,7 @@ from pullcord.cli.live_keys import Key
 from pullcord.cli.live_text import clip
 from pullcord.cli.live_writing import Writing
 from pullcord.core.commands import Approve, Cancel, Command, Pause, Raise, Resume
+from pullcord.core.held import HELD_S, Held
 from pullcord.core.keys import Keymap
 from pullcord.core.panel import Button, Panel
 from pullcord.core.states import RunState
@@ -27,6 +28,14 @@ from pullcord.tui.choices import choices_of
 _REST_S: Final = 0.05
 _S = RunState
 Leave: TypeAlias = Literal["", "given back", "at once"]
+
+
+class Press(NamedTuple):
+    """A second press, until it is known that the key is not held down."""
+
+    name: str
+    due_s: float
+    then: Callable[[], None]
 
 
 class Hands(Protocol):
@@ -59,6 +68,8 @@ class Session:
         self._who: Any = {"by": me, "via": "terminal"}
         self._foot = Foot(hands.look(), me=me, bound=bound, clock=clock)
         self._ctrl_c = CtrlC()
+        self._held = Held()
+        self._press: Press | None = None
         self._refreshed_s = float("-inf")
         self._columns = 80
         self.leaves: Leave = ""
@@ -72,6 +83,8 @@ class Session:
     def refresh_if_due(self) -> float:
         """Text may come many times a second, and the bar need not be read as often. Return how
         long it still may wait, if it does."""
+        if self._press and self._clock() >= self._press.due_s:
+            self._carry_out()
         left = self._refreshed_s + _REST_S - self._clock()
         if left > 0:
             return left
@@ -88,14 +101,20 @@ class Session:
 
     def due_in_s(self) -> float:
         """When something changes by itself, at the latest."""
-        return self._foot.due_in_s()
+        due_s = self._foot.due_in_s()
+        return min(due_s, max(self._press.due_s - self._clock(), 0.0)) if self._press else due_s
 
     # --- pressing ---
 
     def press(self, key: Key) -> None:
+        is_held = self._held.comes_again(key.pressed, self._clock())
+        if self._press and not is_held:  # so that was not held down either
+            self._carry_out()
         if not isinstance(self._foot.open, Writing):
             self.refresh()
-        if key.name == "ctrl-c":
+        if is_held and not isinstance(self._foot.open, Writing | Shown):
+            self._let_go_of(key)
+        elif key.name == "ctrl-c":
             self._press_ctrl_c()
         elif isinstance(self._foot.open, Writing):
             self._write(self._foot.open, key)
@@ -177,7 +196,31 @@ class Session:
     def _second(self, asked: Again, key: Key) -> None:
         self._foot.open = None
         if self._action(key) == asked.action:
-            asked.then()
+            self._foot.open = asked  # it stands while it waits
+            self._count(asked.key, asked.then)
+
+    # --- a key that is held down is one press ---
+
+    def _count(self, name: str, then: Callable[[], None]) -> None:
+        """Carry it out, unless the key comes again at once."""
+        self._press = Press(name, self._clock() + HELD_S, then)
+
+    def _carry_out(self) -> None:
+        press, self._press = self._press, None
+        if isinstance(self._foot.open, Again):
+            self._foot.open = None
+        if press:
+            press.then()
+
+    def _let_go_of(self, key: Key) -> None:
+        if key.name == "ctrl-c":
+            self._ctrl_c.let_go()
+        if self._press is None:
+            return
+        name, self._press = self._press.name, None
+        if isinstance(self._foot.open, Again):
+            self._foot.open = None
+        self._say(f"{name} was held down: that counts once, so nothing more was done.")
 
     def _action(self, key: Key) -> str:
         return "leave" if key.name == "ctrl-d" else self._bound.action(key.pressed)
@@ -192,14 +235,21 @@ class Session:
             case "pause":
                 self._stop()
             case "cancel":
-                self._send(Cancel(**self._who))
+                self._count("Ctrl-C", self._cancel_at_once)
             case "leave":
-                self.leaves = "at once"
+                self._count("Ctrl-C", self._leave_at_once)
             case "warn":
                 self._say(
                     "Cancelling already. Ctrl-C again within 2 s leaves at once; the next owner "
                     "goes on cancelling."
                 )
+
+    def _cancel_at_once(self) -> None:
+        self._ctrl_c.cancelled()
+        self._send(Cancel(**self._who))
+
+    def _leave_at_once(self) -> None:
+        self.leaves = "at once"
 
     def _stop(self) -> None:
         """Pause, if there is anything to pause."""

@@ -14,6 +14,7 @@ import termios
 from collections.abc import Iterator
 from typing import Any, Final
 
+from pullcord.cli.live_text import LEAST_COLUMNS
 from pullcord.core.visible import visible
 
 _SIGNALS: Final = (
@@ -127,7 +128,7 @@ class Terminal:
     def size(self) -> tuple[int, int]:
         with contextlib.suppress(OSError):
             found = os.get_terminal_size(self._out)
-            return max(found.columns, 20), max(found.lines, 3)
+            return max(found.columns, LEAST_COLUMNS), max(found.lines, 3)
         return 80, 24
 
     def write(self, text: str) -> None:

@@ -10,6 +10,7 @@ from typing import Final
 
 from pullcord.core.row import row
 
+LEAST_COLUMNS: Final = 20  # a terminal counts as so wide, also if it is narrower
 _JOINED: Final = ("Mn", "Me", "Mc")
 
 

@@ -1,7 +1,6 @@
 """The command `pullcord`: parse, hand over to the one module needed, say what went wrong."""
 
 import gc
-import os
 import sys
 from importlib import import_module
 from typing import Any, Final
@@ -9,6 +8,7 @@ from typing import Any, Final
 from pullcord.cli.as_json import to_json
 from pullcord.cli.parser import FAILED, INTERRUPTED, REFUSED, USAGE, VERBS, parse
 from pullcord.cli.settings import settle
+from pullcord.cli.streams import guarded, open_closed, put
 from pullcord.core.visible import visible
 from pullcord.errors import (
     InvalidInput,
@@ -20,10 +20,13 @@ from pullcord.errors import (
 )
 
 _UNSETTLED: Final = ("doctor", "completion")  # of use even where a file cannot be read
+_ACT: Final = ("control", "switch")  # what they do is done, whoever reads of it
+_TELL: Final = ("look", "inbox", "log", "doctor", "completion")  # what they say is all they do
 
 
 def main(argv: list[str] | None = None) -> int:
     """Carry out one command and return its exit status."""
+    open_closed()
     words = sys.argv[1:] if argv is None else argv
     if words[:1] == ["__complete"]:
         completing: Any = import_module("pullcord.cli.completing")
@@ -31,16 +34,23 @@ def main(argv: list[str] | None = None) -> int:
     asked = parse(words)
     if VERBS[asked.verb].is_brief:
         gc.disable()  # it will be gone before there is anything to collect
+    with guarded(tells_of_pipes=VERBS[asked.verb].module not in _ACT) as out:
+        status = _carried_out(asked)
+        put(out, "")
+        if out.error is None or isinstance(out.error, BrokenPipeError):
+            return status
+        put(sys.stderr, f"Standard output cannot be written to: {out.error.strerror}.\n")
+    return status or (FAILED if VERBS[asked.verb].module in _TELL else 0)
+
+
+def _carried_out(asked: Any) -> int:
     try:
         if asked.verb not in _UNSETTLED:
             settle(asked)
-        status = _module(asked).carry_out(asked)
-        sys.stdout.flush()
-        return status
+        return _module(asked).carry_out(asked)
     except PullcordError as error:
         return _say(asked, error)
     except BrokenPipeError:  # whoever read our output has had enough of it
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except KeyboardInterrupt:
         return INTERRUPTED
@@ -54,7 +64,7 @@ def _module(asked: Any) -> Any:
 
 def _say(asked: Any, error: PullcordError) -> int:
     if getattr(asked, "json", False):
-        sys.stdout.write(to_json({"error": type(error).__name__, "message": str(error)}))
+        put(sys.stdout, to_json({"error": type(error).__name__, "message": str(error)}))
     else:
         print(visible(str(error)), file=sys.stderr)
     if isinstance(error, InvalidInput | RunNotFound):

@@ -4,7 +4,6 @@ import asyncio
 import logging
 import os
 import resource
-import signal
 import sys
 import tempfile
 import webbrowser
@@ -20,6 +19,7 @@ from pullcord.cli.as_json import to_json
 from pullcord.cli.loading import load_file
 from pullcord.cli.parser import store_path
 from pullcord.cli.secret_names import from_environment
+from pullcord.cli.stops import Stops
 from pullcord.cli.store import whoami
 from pullcord.cli.webhooks import webhooks
 from pullcord.errors import InvalidInput, PullcordError
@@ -71,9 +71,24 @@ async def _serve(
         )
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # a socket per reader
-    stopped = asyncio.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, stopped.set)
+    loop, stopped = asyncio.get_running_loop(), asyncio.Event()
+
+    def stop() -> None:
+        with suppress(RuntimeError):  # the loop is closed: nobody is left to be told
+            loop.call_soon_threadsafe(stopped.set)
+
+    leaves = "Every run is kept as it is, for whoever drives it next."
+    with Stops(stop, says="Giving every run back.", leaves=leaves):
+        return await _serve_until(stopped, asked, path, agents, targets)
+
+
+async def _serve_until(
+    stopped: asyncio.Event,
+    asked: Any,
+    path: str,
+    agents: Mapping[str, Agent],
+    targets: Mapping[str, str],
+) -> int:
     hooks = webhooks(asked) if asked.verb == "serve" else []
     async with open_runtime(
         path,
@@ -102,7 +117,6 @@ async def _serve(
         if retain := getattr(asked, "retain", None):
             await _tidy_until(stopped, runtime, seconds(retain))
         await stopped.wait()
-        print("\nGiving every run back.", file=sys.stderr)
         await server.stop()
     return 0
 

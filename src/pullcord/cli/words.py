@@ -126,7 +126,7 @@ def call(tool: str, args: object) -> str:
 
 def call_lines(tool: str, args: object) -> Iterator[str]:
     """The same in full, each argument on a line of its own: nothing of it is left out."""
-    yield line(tool, 200)
+    yield plain(tool).translate(_ONE_LINE)
     given: dict[str, object] = args if isinstance(args, dict) else {"arguments": args}  # pyright: ignore[reportUnknownVariableType]
     for name, value in given.items():
         yield f"  {plain(name).translate(_ONE_LINE)} = {plain(_json(value))}"

@@ -46,16 +46,21 @@ def desk(
 
 def _call(card: Card, width: int) -> list[Line]:
     """Each argument on its own line, as JSON: no line break in it can push another one away."""
-    lines = [line(f"{flat(card.tool, 80)}(", role="strong")]
+    lines = paragraph(f"{_whole(card.tool)}(", width, role="strong", rest="  ")
     if isinstance(card.args, dict):
         args: dict[str, object] = card.args  # pyright: ignore[reportUnknownVariableType]
         for name, value in args.items():
-            said = f"{flat(str(name), 60)} = {msgspec.json.encode(value).decode()}"
+            said = f"{_whole(str(name))} = {msgspec.json.encode(value).decode()}"
             lines += paragraph(said, width, role="strong", first="    ", rest="      ")
     elif card.args is not None:
         said = msgspec.json.encode(card.args).decode()
         lines += paragraph(said, width, role="strong", first="    ", rest="      ")
     return [*lines, line(")", role="strong")]
+
+
+def _whole(name: str) -> str:
+    """On one line, however long: what is to be allowed is not cut."""
+    return flat(name, len(name) + 1)
 
 
 def _about(card: Card, left_ms: float, width: int, bound: Keymap, *, is_ready: bool) -> list[Line]:

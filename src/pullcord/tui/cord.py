@@ -7,13 +7,14 @@ from typing import Final, NamedTuple
 import msgspec
 from textual.timer import Timer
 
+from pullcord.core.held import HELD_S
 from pullcord.core.keys import Keymap
 from pullcord.core.panel import Button, Panel
 from pullcord.journal.inbox import Card, Open
 from pullcord.tui.bar import Ask, Bar
 from pullcord.tui.choices import choices_of, either
 from pullcord.tui.control import Control
-from pullcord.tui.hand import ARMED_S, HELD_S, REASONS, Hand
+from pullcord.tui.hand import ARMED_S, REASONS, Hand
 from pullcord.tui.lines import cut, flat, line
 from pullcord.tui.pane import Pane
 
@@ -39,6 +40,7 @@ class Cord:
         self._bar, self._pane, self._hand, self._control = around[:4]
         self._bound, self._say, self._update = around[4:]
         self._second: Timer | None = None  # a second press, until it is known not to be held down
+        self._silence: Timer | None = None  # a key that is held down, until it is let go of
 
     @property
     def actions(self) -> dict[str, Callable[[], None]]:
@@ -69,7 +71,9 @@ class Cord:
             self._bar.run_worker(partial(self._control.press, *found))
 
     def _cancel(self) -> None:
-        if (found := self._button("cancel")) and self._hand.is_ready("cancel"):
+        if self._silence:
+            self._stay_silent()
+        elif (found := self._button("cancel")) and self._hand.is_ready("cancel"):
             panel, button = found
             self._hand.arm(panel.run, button)
             self._bar.set_timer(ARMED_S + 0.05, self._update)
@@ -81,6 +85,7 @@ class Cord:
         if is_again and self._second:  # it came again at once: the key is held down
             self._forget_second()
             self._hand.let_go()
+            self._stay_silent()
             held = f"{self._bound['cancel']} was held down"
             self._say(f"{held}, so nothing was cancelled. Press it twice.")
         elif is_again:
@@ -92,6 +97,15 @@ class Cord:
             self._write_reason()
         else:
             self._hand.let_go()
+
+    def _stay_silent(self) -> None:
+        """What comes again at once is no first press either."""
+        if self._silence:
+            self._silence.stop()
+        self._silence = self._bar.set_timer(HELD_S, self._end_silence)
+
+    def _end_silence(self) -> None:
+        self._silence = None
 
     def _forget_second(self) -> None:
         if self._second:
@@ -152,7 +166,7 @@ class Cord:
         if not isinstance(card := self._pane.card, Card):
             return
         if not self._pane.is_seen_whole:
-            self._say("The call goes on below: read it to its end first (PgDn).")
+            self._say("The call goes on: read it to its end first (PgDn).")
         elif not self._hand.has_read(card.call):
             self._say("Read it first: a call can be approved after a second on the screen.")
         else:

@@ -14,7 +14,6 @@ from pullcord.core.panel import Button, Panel
 CHANGED_S: Final = 0.4
 ARMED_S: Final = 3.0
 READ_S: Final = 1.0
-HELD_S: Final = 0.07  # a key that is held down comes again within this
 REASONS: Final = ("wrong path", "too expensive", "changed my mind", "looks unsafe")
 
 

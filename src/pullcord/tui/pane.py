@@ -58,7 +58,8 @@ class Pane(Vertical):
         self._is_due = False
         self._is_new = True
         self._card = 0
-        self._call_end = 0
+        self._call_lines: list[Line] = []
+        self._call: object = None  # the call that has been read from its top
         self.tab = "steps"
         self.is_help = False
         self._then: Callable[[], None] | None = None
@@ -154,8 +155,11 @@ class Pane(Vertical):
 
     @property
     def is_seen_whole(self) -> bool:
-        """Whether the whole call has been on the screen."""
-        return self._paper.seen_to >= self._call_end
+        """Whether the whole call has been on the screen, each line of it as wide as it is."""
+        width = self._paper.scrollable_content_region.width
+        is_whole = all(width_of(one) <= width for one in self._call_lines)
+        is_begun = self._call == self._call_now()
+        return is_whole and is_begun and self._paper.has_drawn(len(self._call_lines))
 
     # --- draw ---
 
@@ -172,6 +176,22 @@ class Pane(Vertical):
         place = self._where() if self._is_new else ""
         self._is_new = self._is_new and not self.report.began_ms
         self._paper.update(to=place)
+        self._begin_another()
+
+    def _begin_another(self) -> None:
+        """Another call in the same place is read from its top. So is the same one, if its lines are
+        others now."""
+        now = self._call_now()
+        if self._call != now:
+            self._call = now
+            if isinstance(self.card, Card):
+                self._paper.update(to="top")
+            self._paper.begin()
+
+    def _call_now(self) -> object:
+        card = self.card
+        of = (card.run, card.question, card.call) if isinstance(card, Card) else None
+        return of, self._call_lines
 
     def _where(self) -> str:
         is_live = self._panel is not None and not self._panel.ended
@@ -230,7 +250,7 @@ class Pane(Vertical):
         made = desk(
             self._waiting, width, self._bound, at=self._card, since_ms=since_ms, is_ready=is_ready
         )
-        self._call_end = made.call_end
+        self._call_lines = made.lines[: made.call_end]
         return made.lines
 
     def _wall_ms(self) -> int:

@@ -54,6 +54,12 @@ class Paper(ScrollView, can_focus=False):
         self._draw = draw
         self._lines: list[Line] = []
         self._at_end = False
+        self._drawn: set[int] = set()
+
+    def begin(self) -> None:
+        """What it shows from now on has not been seen by anybody."""
+        self._drawn.clear()
+        self.refresh()
 
     def update(self, *, to: str = "") -> None:
         """The lines may have changed. `to`: go to their `top` or their `end`."""
@@ -82,12 +88,12 @@ class Paper(ScrollView, can_focus=False):
         self.scroll_to(y=self.scroll_y + pages * height, animate=False, force=True, immediate=True)
         self._at_end = True
 
-    @property
-    def seen_to(self) -> int:
-        """The line after the last one in view."""
-        return round(self.scroll_y) + self.size.height
+    def has_drawn(self, count: int) -> bool:
+        """Whether each of the first so many lines has been in view since `begin`."""
+        return self._drawn.issuperset(range(count))
 
     def render_line(self, y: int) -> Strip:
         place = y + round(self.scroll_y)
         known = self._lines[place] if place < len(self._lines) else BLANK
+        self._drawn.add(place)
         return strip(known, self.scrollable_content_region.width, palette_of(self))
