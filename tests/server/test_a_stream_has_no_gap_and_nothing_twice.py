@@ -15,10 +15,11 @@ from typing import Any, Final
 
 import pytest
 
-from pullcord import Context, RunHandle, RunState
+from pullcord import Agent, Context, RunHandle, RunState
 from pullcord.core.events import StepFinished, TextEnded, encode_event
 from pullcord.core.withhold import as_viewed
 from pullcord.errors import StorageFailed
+from pullcord.limits import Never
 from pullcord.server.bounds import Bounds
 from tests.runs.stage import happened, seen
 from tests.server.house import BOUND_S, House, house
@@ -185,9 +186,10 @@ async def test_a_reader_that_is_cut_off_anywhere_has_the_journal_in_the_end(
 ) -> None:
     """At random bytes, while the run talks, is paused, told something, and goes on."""
     seed = fresh_seed() if FULL else 5
+    bounds, tells = Bounds(ring=4096, chunk=512), Agent(teller.tells, limits=Never())
     async with (
         asyncio.timeout(900 if FULL else BOUND_S),
-        house(tmp_path, bounds=Bounds(ring=4096, chunk=512), tells=teller.tells) as there,
+        house(tmp_path, bounds=bounds, tells=tells) as there,
     ):
         run = await there.start("tells")
         draw = random.Random(seed)

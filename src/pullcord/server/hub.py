@@ -105,8 +105,11 @@ class Channel:
         return place.seq >= self.start.seq and place.pos >= self.start.pos
 
     def after(self, place: Cursor) -> list[Frame]:
-        """What is new since a place that this reaches."""
+        """What is new since a place that this reaches. Nothing, for one that has read the journal
+        and is ahead of this: text that comes here now may have ended there."""
         found: list[Frame] = []
+        if place.seq > self.end.seq:
+            return found
         for frame in reversed(self._ring):
             if frame.cursor.seq <= place.seq and frame.cursor.pos <= place.pos:
                 break  # and so were all before it
