@@ -42,6 +42,7 @@ def same(said: Said) -> tuple[int, str, str]:
     def plain(text: str) -> str:
         text = re.sub(r"\b(\w+)-[hs]\b", r"\1-X", text)
         text = re.sub(r"\d\d:\d\d(:\d\d)?|\d+ ms", "TIME", text)
+        text = re.sub(r" · TIME (waiting|paused|queued)", "", text)  # under a second it is not said
         text = re.sub(r'"(\w+_ms)":-?\d+', r'"\1":0', text)
         text = re.sub(r"-[0-9a-f]{10}", "-ID", text)
         return re.sub(r"\b(ana|ci)\b", "WHO", text)
