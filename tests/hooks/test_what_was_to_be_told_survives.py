@@ -156,7 +156,8 @@ async def test_who_tells_and_dies_is_replaced_by_who_is_there(
     ):
         await receiver.until(lambda got: len(got) == 1)
         hook = Webhook(receiver.url, SECRET)
-        async with pullcord.open(store, habits=QUICK, on_stop=hook):
+        async with pullcord.open(store, habits=QUICK, on_stop=hook) as runtime:
+            await (await runtime.get("r1")).reached(S.RUNNING)  # and is not killed before it
             process.kill()
             await process.wait()
             await receiver.until_told("running")
