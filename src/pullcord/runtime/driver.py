@@ -29,6 +29,7 @@ from pullcord.core.undo import to_undo
 from pullcord.errors import Fenced, JournalClosed, PullcordError, StorageFailed
 from pullcord.journal.holding import pause_by
 from pullcord.journal.ledger import Claim
+from pullcord.killswitch.flags import Flag
 from pullcord.runtime.alarms import Alarm
 from pullcord.runtime.doors import Doors
 from pullcord.runtime.entry import Entry
@@ -79,6 +80,7 @@ class Driver(Doors):
         self._has_asked_how = False  # the agent was entered once more, to say how to undo
         self._is_for_undo = False  # the run has ended, and was taken up once more
         self._is_silenced = False  # the kill switch has come before its last word
+        self._held_by: Flag | None = None  # it has cut the run, which does not say so yet
 
     def _new_entry(self, run_id: str) -> Entry:
         grace_s = self.site.habits.stop_grace_s
@@ -144,10 +146,12 @@ class Driver(Doors):
         """Enter the agent; not where there is nothing for it to do."""
         is_cancelling = self.run.state is _S.CANCELLING or self.run.ended or self._is_stopping
         self._is_for_undo = self.run.ended
+        self.hold_off()
         if is_cancelling:
             self.gate.close()  # it gets as far as it was, to say again how to release what it holds
         wraps_up = self.run.state is _S.STOPPING and not is_cancelling
-        if self.run.state is _S.RUNNING or wraps_up or (is_cancelling and self.run.defers):
+        has_work = self.run.state is _S.RUNNING or wraps_up
+        if (has_work or (is_cancelling and self.run.defers)) and not self._held_by:
             self.is_only_unwinding = is_cancelling
             with self.mine.life.inside():
                 self._entry.begin(self._enter(self), only_to_unwind=is_cancelling)
@@ -185,8 +189,9 @@ class Driver(Doors):
         if mine != now:
             why = "another process has taken it over"
             raise Fenced(self.run.id, epoch=mine, current_epoch=now, why=why)
-        if self.is_switched_off:
-            await self._hold_off()
+        self.hold_off()
+        if self._held_by:
+            await self._tell_of_hold(self._held_by)
         state = self.run.state
         if state not in (_S.PAUSED, _S.WAITING):
             self._park.off()
@@ -435,9 +440,12 @@ class Driver(Doors):
         """Whether the kill switch holds this run. Also asked by its thread."""
         return self.site.switch.covers(*self.whose) is not None
 
-    async def _hold_off(self) -> None:
-        """Nothing more begins, what is under way is cut, and the run is paused where it is: in
-        that order, because the journal may be gone."""
+    def hold_off(self) -> None:
+        """Nothing more begins, and what is under way is cut, if the kill switch holds this run. At
+        once: that the run is paused is told to the journal next, which may be slow, or gone."""
+        if (flag := self.site.switch.covers(*self.whose)) is None:
+            return
+        self._held_by = flag
         self.gate.shut()
         for flight in list(self._flights):
             flight.stop(doubt=self.refusal())
@@ -449,10 +457,13 @@ class Driver(Doors):
         self._is_silenced = self._is_silenced or self.run.state is _S.STOPPING
         self._is_parking = True
         self._unwound()  # its own code too: it is entered again when somebody resumes it
-        flag = self.site.switch.covers(*self.whose)
-        if flag and self.run.state in (_S.RUNNING, _S.QUEUED, _S.WAITING):
+
+    async def _tell_of_hold(self, flag: Flag) -> None:
+        """Have it paused where it is; also if the switch was released by now, for it was cut."""
+        if self.run.state in (_S.RUNNING, _S.QUEUED, _S.WAITING):
             await self._try(lambda: self.site.journal.command(self.run.id, pause_by(flag)))
             await self._try(self.mine.catch_up)
+        self._held_by = None
 
     def cut_sockets(self) -> None:
         """Shut what its model calls talk through. From any thread."""

@@ -59,6 +59,8 @@ class Holding:
         return [driver for driver in tuple(self._drivers.values()) if driver.is_switched_off]
 
     def _tell(self) -> None:
+        """All of them are cut before one of them tells the journal, which takes its time."""
         for driver in tuple(self._drivers.values()):
+            driver.hold_off()
             driver.news()
         self._news()
