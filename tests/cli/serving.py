@@ -7,9 +7,13 @@ from argparse import Namespace
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Final
 
 from pullcord.cli.remote import reach
 from tests.cli.terminal import AGENTS, Said, Terminal
+
+
+SOON_S: Final = 1.5  # to close without a step under way
 
 
 class Serving:
@@ -71,5 +75,10 @@ def serve(folder: Path, *files: str, port: str = "0") -> Generator[Serving]:
         yield Serving(folder, json.loads(told)["url"].partition("/#")[0], here, process.pid)
     finally:
         process.terminate()
-        _, err = process.communicate(timeout=30)
+        try:
+            _, err = process.communicate(timeout=SOON_S)
+        except subprocess.TimeoutExpired:  # it gives what is under way its grace: once more
+            process.terminate()
+            _, err = process.communicate(timeout=30)
+            assert "Left at once" in err, err
     assert "ERROR pullcord.server" not in err, err

@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 import uvicorn
-from playwright.async_api import Page, async_playwright, expect
+from playwright.async_api import Page, async_playwright
 from starlette.applications import Starlette
 
 from tests.demo.asking import ask
+from tests.web.browser import expect
 
 APP = Path(__file__).parents[2] / "examples" / "host" / "app.py"
 CHROMIUM = "/usr/bin/chromium"

@@ -145,6 +145,19 @@ async def test_what_is_no_request_gets_an_answer_all_the_same(there: House) -> N
         await refused(there, sent, 400, 401, 403, 405, 431)
 
 
+async def test_who_goes_on_sending_has_the_answer_and_no_reset(there: House) -> None:
+    reader, writer = await asyncio.open_connection("127.0.0.1", there.port)
+    writer.write(b"GET\r\n\r\n")
+    answer = await answer_of(reader)
+    assert answer.json["code"] == "malformed"
+    for _ in range(20):
+        writer.write(bytes(MIB))  # a reset comes as an error of what is written, or of the end
+        await writer.drain()
+    assert await reader.read() == b""
+    writer.close()
+    await writer.wait_closed()
+
+
 async def test_folded_lines_and_bare_newlines_smuggle_nothing(there: House) -> None:
     """Such lines may be read (RFC 9112 §2.2, §5.2), but then as what they are: one request."""
     run = await waiting(there)

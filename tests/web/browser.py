@@ -1,20 +1,24 @@
 """Debian's Chromium: where it is, how it is started, and where the bar is in a page."""
 
+import asyncio
 import os
 import shutil
+import time
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from typing import Final
+from typing import Any, Final, cast
 
 from playwright.async_api import (
     Browser,
     Locator,
+    LocatorAssertions,
     Page,
     async_playwright,
-    expect,
 )
+from playwright.async_api import expect as expect_now
 
 WAIT_MS: Final = 15_000
+_AGAIN_S: Final = 0.02
 _ARGS: Final = [
     "--no-sandbox",  # the tests may run as root, and the pages are our own
     "--disable-gpu",
@@ -24,9 +28,35 @@ _ARGS: Final = [
     "--disable-component-update",
     "--disable-sync",
     "--force-color-profile=srgb",
+    "--disable-features=SpareRendererForSitePerProcess,Translate,MediaRouter,OptimizationHints",
 ]
 
-expect.set_options(timeout=WAIT_MS)
+
+class _Patient:
+    """What is expected holds soon. Playwright's own patience looks again after up to a second,
+    and a story waits for dozens of things."""
+
+    def __init__(self, expected: LocatorAssertions) -> None:
+        self._expected = expected
+
+    def __getattr__(self, name: str) -> Any:
+        check = getattr(self._expected, name)
+
+        async def until_it_holds(*given: Any, **how: Any) -> None:
+            end_s = time.monotonic() + WAIT_MS / 1000
+            while True:
+                try:
+                    return await check(*given, timeout=1, **how)
+                except AssertionError:
+                    if time.monotonic() > end_s:
+                        raise
+                await asyncio.sleep(_AGAIN_S)
+
+        return until_it_holds
+
+
+def expect(what: Locator) -> LocatorAssertions:
+    return cast("LocatorAssertions", _Patient(expect_now(what)))
 
 
 def chromium_path() -> str:

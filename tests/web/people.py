@@ -15,11 +15,10 @@ from playwright.async_api import (
     Dialog,
     Page,
     ViewportSize,
-    expect,
 )
 
 from pullcord import RunHandle
-from tests.web.browser import WAIT_MS, bar
+from tests.web.browser import WAIT_MS, bar, expect
 from tests.web.house import House
 
 WIDE: Final[ViewportSize] = {"width": 1440, "height": 900}

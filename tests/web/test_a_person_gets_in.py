@@ -2,9 +2,10 @@
 
 from pathlib import Path
 
-from playwright.async_api import Browser, expect
+from playwright.async_api import Browser
 
 from pullcord import Context
+from tests.web.browser import expect
 from tests.web.house import house
 from tests.web.people import person
 

@@ -2,13 +2,13 @@
 
 from pathlib import Path
 
-from playwright.async_api import Browser, expect
+from playwright.async_api import Browser
 
 from pullcord import RunState as S
 from pullcord.core.events import Created, Signalled
 from pullcord.limits import External
 from tests.agents.provider.reply import say
-from tests.web.browser import shows
+from tests.web.browser import expect, shows
 from tests.web.house import house
 from tests.web.people import person
 from tests.web.staff import Staff

@@ -3,12 +3,12 @@ connection is closed."""
 
 from pathlib import Path
 
-from playwright.async_api import Browser, expect
+from playwright.async_api import Browser
 
 from pullcord import Habits
 from pullcord.core.events import TextEnded
 from tests.agents.provider.reply import say
-from tests.web.browser import bar, button, press, shows
+from tests.web.browser import bar, button, expect, press, shows
 from tests.web.house import house
 from tests.web.people import person
 from tests.web.talking import grew_after_ack, talker, watch_text

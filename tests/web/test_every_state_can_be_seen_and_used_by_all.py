@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 import pytest
-from playwright.async_api import Browser, Page, ViewportSize, expect
+from playwright.async_api import Browser, Page, ViewportSize
 
 from tests.storage.campaign import FULL
-from tests.web.browser import bar
+from tests.web.browser import bar, expect
 from tests.web.people import person
 from tests.web.states import STATES, stage
 

@@ -3,10 +3,10 @@ release does not do."""
 
 from pathlib import Path
 
-from playwright.async_api import Browser, Locator, Page, expect
+from playwright.async_api import Browser, Locator, Page
 
 from pullcord import RunState as S
-from tests.web.browser import bar, button, press, shows
+from tests.web.browser import bar, button, expect, press, shows
 from tests.web.house import House, house
 from tests.web.people import Person, person
 from tests.web.staff import Staff

@@ -4,11 +4,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.async_api import Browser, Page, expect
+from playwright.async_api import Browser, Page
 
 from pullcord import RunState as S
 from pullcord.core.events import CancelRequested, PauseRequested
-from tests.web.browser import bar, button, press, shows
+from tests.web.browser import bar, button, expect, press, shows
 from tests.web.house import house
 from tests.web.people import person
 from tests.web.staff import Staff

@@ -4,11 +4,11 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from playwright.async_api import Browser, Route, expect
+from playwright.async_api import Browser, Route
 
 from pullcord import RunState as S
 from pullcord.core.events import CancelRequested, PauseRequested, Redirected
-from tests.web.browser import button, press, shows
+from tests.web.browser import button, expect, press, shows
 from tests.web.house import house
 from tests.web.lasting import serving
 from tests.web.people import person

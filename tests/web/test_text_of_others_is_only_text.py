@@ -5,12 +5,12 @@ from pathlib import Path
 from typing import Final
 
 import pytest
-from playwright.async_api import Browser, Page, expect
+from playwright.async_api import Browser, Page
 
 from pullcord import RunState as S
 from tests.agents.provider.reply import Reply, Text, Thinking
 from tests.storage.campaign import FULL
-from tests.web.browser import bar
+from tests.web.browser import bar, expect
 from tests.web.house import House, house
 from tests.web.mouth import babble, batches, mouth, stop_with, stumble, until_it_asks
 from tests.web.payloads import CLASSES, PAYLOADS, mark

@@ -2,12 +2,12 @@
 
 from pathlib import Path
 
-from playwright.async_api import Browser, expect
+from playwright.async_api import Browser
 
 from pullcord import RunState as S
 from pullcord.core.events import CancelRequested, Redirected
 from pullcord.limits import MaxSteps
-from tests.web.browser import bar, button, press, shows
+from tests.web.browser import bar, button, expect, press, shows
 from tests.web.house import house
 from tests.web.people import person
 from tests.web.staff import Staff

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import uvicorn
-from playwright.async_api import Browser, Locator, Page, expect
+from playwright.async_api import Browser, Locator, Page
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import HTMLResponse
@@ -20,7 +20,7 @@ from pullcord.server.app import Server, app
 from pullcord.server.rights import Grant, Right
 from pullcord.server.standing import listen
 from tests.runs.stage import happened, stage
-from tests.web.browser import bar, press, shows
+from tests.web.browser import bar, expect, press, shows
 from tests.web.people import person
 from tests.web.staff import Staff
 

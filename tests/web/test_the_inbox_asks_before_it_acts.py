@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
-from playwright.async_api import Browser, Locator, Page, ViewportSize, expect
+from playwright.async_api import Browser, Locator, Page, ViewportSize
 
 from pullcord import RunState as S
 from pullcord.core.events import Answered, QuestionAsked
-from tests.web.browser import bar, press, shows
+from tests.web.browser import bar, expect, press, shows
 from tests.web.house import house
 from tests.web.people import Person, person
 from tests.web.staff import Staff

@@ -4,13 +4,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.async_api import Browser, Locator, Page, ViewportSize, expect
+from playwright.async_api import Browser, Locator, Page, ViewportSize
 
 from pullcord import RunState as S
 from pullcord.limits import MaxSteps
 from tests.agents.provider.reply import say
 from tests.runs.stage import shown
-from tests.web.browser import bar, button, press, shows
+from tests.web.browser import bar, button, expect, press, shows
 from tests.web.house import House, house
 from tests.web.people import Person, person
 from tests.web.staff import Staff

@@ -32,6 +32,7 @@ class Bounded(H11Protocol):
         super().__init__(config, server_state, {**app_state, "cut": self.cut}, _loop)
         self._deadline: asyncio.TimerHandle | None = None
         self._taking: asyncio.TimerHandle | None = None
+        self._is_hung_up = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
         super().connection_made(transport)
@@ -40,8 +41,10 @@ class Bounded(H11Protocol):
             self._one_that_asks_nothing().cut()
 
     def data_received(self, data: bytes) -> None:
-        super().data_received(data)
-        self._expect_a_head()
+        if not self._is_hung_up:
+            super().data_received(data)
+        if not self._is_hung_up:
+            self._expect_a_head()
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
@@ -127,13 +130,21 @@ class Bounded(H11Protocol):
             (b"x-content-type-options", b"nosniff"),
             (b"connection", b"close"),
         ]
+        head = h11.Response(status_code=status, headers=headers)
         try:
-            for event in (
-                h11.Response(status_code=status, headers=headers),
-                h11.Data(data=body),
-                h11.EndOfMessage(),
-            ):
-                self.transport.write(self.conn.send(event) or b"")
-        except h11.LocalProtocolError:
-            pass  # an answer is under way already
-        self.transport.close()
+            answer = [self.conn.send(one) for one in (head, h11.Data(data=body), h11.EndOfMessage())]
+        except h11.LocalProtocolError:  # an answer is under way already
+            self.transport.close()
+        else:
+            self.transport.write(b"".join(filter(None, answer)))
+            self._hang_up()
+
+    def _hang_up(self) -> None:
+        """Say nothing more, and for a while throw away what still comes: the kernel answers it with
+        a reset if nobody takes it, and the other side would lose what it was told."""
+        self._is_hung_up = True
+        if self.transport.can_write_eof():
+            self.transport.write_eof()
+        self.flow.resume_reading()
+        self._stop_waiting()
+        self._deadline = self.loop.call_later(self.bounds.head_s, self.transport.abort)
