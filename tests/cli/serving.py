@@ -12,7 +12,6 @@ from typing import Final
 from pullcord.cli.remote import reach
 from tests.cli.terminal import AGENTS, Said, Terminal
 
-
 SOON_S: Final = 1.5  # to close without a step under way
 
 

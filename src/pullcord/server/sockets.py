@@ -131,12 +131,13 @@ class Bounded(H11Protocol):
             (b"connection", b"close"),
         ]
         head = h11.Response(status_code=status, headers=headers)
+        answer = (head, h11.Data(data=body), h11.EndOfMessage())
         try:
-            answer = [self.conn.send(one) for one in (head, h11.Data(data=body), h11.EndOfMessage())]
+            sent = [self.conn.send(part) for part in answer]
         except h11.LocalProtocolError:  # an answer is under way already
             self.transport.close()
         else:
-            self.transport.write(b"".join(filter(None, answer)))
+            self.transport.write(b"".join(filter(None, sent)))
             self._hang_up()
 
     def _hang_up(self) -> None:
