@@ -1,7 +1,5 @@
 """`python -m pullcord` is `pullcord`."""
 
-import sys
+from pullcord.cli.entry import command
 
-from pullcord.cli.main import main
-
-sys.exit(main())
+command()

@@ -1,6 +1,7 @@
 """Agents that the command-line tests run, in processes of their own."""
 
 import asyncio
+import gc
 import os
 import sys
 import time
@@ -28,6 +29,11 @@ async def stuck(what: str) -> str:
 async def quick(ctx: Context, given: object) -> object:
     await ctx.say("hello\n")
     return [given, await ctx.step("note", note, "once")]
+
+
+async def collects(ctx: Context) -> bool:
+    """Whether garbage is collected where it is driven."""
+    return gc.isenabled()
 
 
 async def planned(ctx: Context) -> list[str]:

@@ -19,7 +19,7 @@ def pullcord(tmp_path: Path) -> Terminal:
 @pytest.fixture(scope="module")
 def named(tmp_path_factory: pytest.TempPathFactory) -> Terminal:
     made = Terminal(tmp_path_factory.mktemp("named"))
-    for name in ("abc1", "abc2", "xyz"):
+    for name in ("Abc1", "Abc2", "Xyz"):
         made("run", agent("quick"), "x", "--run-id", name)
     return made
 
@@ -41,15 +41,15 @@ def named(tmp_path_factory: pytest.TempPathFactory) -> Terminal:
 def test_a_beginning_is_enough_and_two_of_them_are_named(
     named: Terminal, words: tuple[str, ...]
 ) -> None:
-    assert named(*words, "x").status == 0
-    unclear = named(*words, "abc")
-    assert (unclear.status, "abc may be any of abc1, abc2." in unclear.err) == (2, True)
-    assert named(*words, "abc1").status == 0
+    assert named(*words, "X").status == 0
+    unclear = named(*words, "Abc")
+    assert (unclear.status, "Abc may be any of Abc1, Abc2." in unclear.err) == (2, True)
+    assert named(*words, "Abc1").status == 0
 
 
 @pytest.mark.parametrize("verb", ["pause", "cancel", "resume"])
 def test_a_control_never_guesses(named: Terminal, verb: str) -> None:
-    unclear = named(verb, "abc")
+    unclear = named(verb, "Abc")
     assert (unclear.status, "Write more of the id." in unclear.err) == (2, True)
     none = named(verb, "nobody")
     assert (none.status, "There is no run nobody in this store" in none.err) == (2, True)
@@ -58,8 +58,8 @@ def test_a_control_never_guesses(named: Terminal, verb: str) -> None:
 def test_an_input_may_come_by_pipe(named: Terminal) -> None:
     said = named("run", agent("quick"), "-", given='{"a": 1}\n')
     assert said.out.endswith('[{"a": 1}, "once"]\n')
-    assert named("continue", "xyz", "-", given="June\n").out.endswith('["June", "once"]\n')
-    forked = named("fork", "xyz", "--instruction", "-", "--detach", given="use v2\n")
+    assert named("continue", "Xyz", "-", given="June\n").out.endswith('["June", "once"]\n')
+    forked = named("fork", "Xyz", "--instruction", "-", "--detach", given="use v2\n")
     assert "“use v2”" in named("show", forked.out.strip()).out
 
 

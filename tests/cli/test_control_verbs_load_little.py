@@ -170,3 +170,20 @@ def test_over_a_server_it_loads_less_still(serving: Serving, words: tuple[str, .
     ours = {name for name in loaded if name.split(".")[0] == "pullcord"}
     assert ours <= MAY_LOAD_FOR_A_SERVER, ours - MAY_LOAD_FOR_A_SERVER
     assert not (MUST_NOT_LOAD | {"apsw", "urllib"}) & {name.split(".")[0] for name in loaded}
+
+
+def test_whoever_is_brief_collects_nothing_and_whoever_drives_does(tmp_path: Path) -> None:
+    pullcord = Terminal(tmp_path)
+    assert pullcord("run", agent("collects"), "--run-id", "r1").out == "true\n"
+    made = pullcord("continue", "r1", "--detach", "--json").json["run"]
+    assert pullcord("resume", made).out == "true\n"  # a control verb, until it drives
+
+
+def test_a_command_ends_with_its_status_and_all_that_it_has_said(tmp_path: Path) -> None:
+    """As it is installed: it does not wait for the interpreter to be taken down in its order."""
+    command = [Path(sys.executable).with_name("pullcord"), "show", "r1", "--json"]
+    done = subprocess.run(
+        [*command, "--store", tmp_path / "none.db"], capture_output=True, text=True
+    )
+    assert done.returncode == 2
+    assert "There is no store" in json.loads(done.stdout)["message"]

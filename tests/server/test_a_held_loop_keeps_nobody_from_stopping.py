@@ -1,7 +1,10 @@
-"""Code that holds the agents' event loop keeps nobody from stopping a run over HTTP."""
+"""Nothing keeps anybody from stopping a run over HTTP: code that holds the agents' event loop does
+not, and no answer is kept back until there is more to send."""
 
+import asyncio
 import http.client
 import json
+import socket
 import threading
 from pathlib import Path
 
@@ -53,3 +56,20 @@ async def test_a_stop_is_acknowledged_while_the_loop_is_held(tmp_path: Path) -> 
     ack, panel = answers
     assert (ack["verdict"], ack["state"]) == ("applied", "cancelling")
     assert (panel["label"], panel["doing"]) == ("Cancelling", "stopping hold")
+
+
+async def test_no_answer_waits_for_more_to_send() -> None:
+    """Nagle's algorithm holds the body of an answer back until its head is acknowledged, which the
+    other side puts off for 40 ms."""
+    is_prompt = asyncio.get_running_loop().create_future()
+
+    def connected(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        line = writer.get_extra_info("socket")
+        is_prompt.set_result(line.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+        writer.close()
+
+    listening = listen("127.0.0.1", 0)
+    async with await asyncio.start_server(connected, sock=listening):
+        _, writer = await asyncio.open_connection(*listening.getsockname())
+        assert await is_prompt
+        writer.close()

@@ -32,6 +32,7 @@ def in_a_loop(work: Coroutine[Any, Any, int]) -> Done:
     # What is loaded by now stays. With Pydantic AI among it a full collection takes 0.14 s, and
     # meanwhile no thread of this process hears of a cancel.
     gc.freeze()
+    gc.enable()
     runner, is_left = asyncio.Runner(), True
     try:
         status = runner.run(work)

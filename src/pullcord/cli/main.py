@@ -32,8 +32,8 @@ def main(argv: list[str] | None = None) -> int:
         completing: Any = import_module("pullcord.cli.completing")
         return completing.complete(words[1:])
     asked = parse(words)
-    if VERBS[asked.verb].is_brief:
-        gc.disable()  # it will be gone before there is anything to collect
+    if not VERBS[asked.verb].is_brief:
+        gc.enable()  # the others will be gone before there is anything to collect
     with guarded(tells_of_pipes=VERBS[asked.verb].module not in _ACT) as out:
         status = _carried_out(asked)
         put(out, "")
