@@ -6,12 +6,11 @@ import shutil
 import time
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from playwright.async_api import (
     Browser,
     Locator,
-    LocatorAssertions,
     Page,
     async_playwright,
 )
@@ -36,7 +35,7 @@ class _Patient:
     """What is expected holds soon. Playwright's own patience looks again after up to a second,
     and a story waits for dozens of things."""
 
-    def __init__(self, expected: LocatorAssertions) -> None:
+    def __init__(self, expected: Any) -> None:
         self._expected = expected
 
     def __getattr__(self, name: str) -> Any:
@@ -55,8 +54,9 @@ class _Patient:
         return until_it_holds
 
 
-def expect(what: Locator) -> LocatorAssertions:
-    return cast("LocatorAssertions", _Patient(expect_now(what)))
+def expect(what: Locator) -> Any:
+    """Playwright's assertions, each of them patient."""
+    return _Patient(expect_now(what))
 
 
 def chromium_path() -> str:
