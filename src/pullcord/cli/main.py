@@ -21,6 +21,7 @@ from pullcord.errors import (
 
 _UNSETTLED: Final = ("doctor", "completion")  # of use even where a file cannot be read
 _ACT: Final = ("control", "switch")  # what they do is done, whoever reads of it
+_LASTING: Final = ("watch",)  # as long as its run
 _TELL: Final = ("look", "inbox", "log", "doctor", "completion")  # what they say is all they do
 
 
@@ -32,7 +33,7 @@ def main(argv: list[str] | None = None) -> int:
         completing: Any = import_module("pullcord.cli.completing")
         return completing.complete(words[1:])
     asked = parse(words)
-    if not VERBS[asked.verb].is_brief:
+    if not VERBS[asked.verb].is_brief or asked.verb in _LASTING:
         gc.enable()  # the others will be gone before there is anything to collect
     with guarded(tells_of_pipes=VERBS[asked.verb].module not in _ACT) as out:
         status = _carried_out(asked)
