@@ -13,6 +13,10 @@ import pytest
 from pullcord import Call, Context, tool
 from pullcord import RunState as S
 from pullcord.core.commands import Resume
+from pullcord.core.events import Created, LimitReached
+from pullcord.core.values import NULL
+from pullcord.journal.journal import Journal
+from pullcord.journal.ledger import Append
 from pullcord.killswitch.engaging import pull
 from pullcord.killswitch.flags import Flags, Scope, new_note
 from pullcord.killswitch.presence import Present, announce, present
@@ -176,6 +180,25 @@ async def test_a_run_that_wraps_up_has_no_last_word(tmp_path: Path) -> None:
         await release(runtime)
         assert (await run.look()).state is S.STOPPED
         assert not await runtime.journal.live_text("r1")
+
+
+async def test_nor_has_one_whose_process_died_before_it(tmp_path: Path) -> None:
+    """It would be said after the release, which resumes nothing."""
+    async with Journal.open(tmp_path / "runs.db") as journal:
+        born = Created(agent="agent", thread="r1", input=NULL)
+        await journal.append(Append(run_id="r1", events=[born], expected_seq=0))
+        claim = await journal.acquire("r1", owner="somebody", ttl_s=60)
+        assert claim
+        reached = LimitReached(by="limits", leaves=("MaxSteps(2)",), then="wrap_up")
+        await journal.append(
+            Append(run_id="r1", events=[reached], expected_seq=2, epoch=claim.lease.epoch)
+        )
+        await journal.release(claim.lease)
+        assert (await journal.load("r1")).state is S.STOPPING
+        journal.flags.raise_it(Scope(), new_note(by="ana", reason="", via="test"))
+        assert await journal.hold() == ["r1"]
+        assert (await journal.load("r1")).state is S.STOPPED
+        assert await journal.hold() == []
 
 
 # --- pulling it ---

@@ -28,7 +28,8 @@ from pullcord.killswitch.pulled import Left, Pulled
 
 _PAGE: Final = 200
 _ALL: Final = 2**62
-_TO_HOLD: Final = (RunState.QUEUED, RunState.RUNNING, RunState.WAITING, RunState.PAUSING)
+_S = RunState
+_TO_HOLD: Final = (_S.QUEUED, _S.RUNNING, _S.WAITING, _S.PAUSING, _S.STOPPING)
 
 
 def pause_by(flag: Flag) -> Pause:

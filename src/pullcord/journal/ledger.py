@@ -34,6 +34,7 @@ from pullcord.core.events import (
     Resumed,
     StepStarted,
     StoodStill,
+    Stopped,
     TextEnded,
     UndoStarted,
     encode_event,
@@ -552,9 +553,10 @@ class Ledger:
             self.note(tx, answered_by(flag, pulled))
 
     def hold(self, tx: Transaction, run_id: str, flag: Flag) -> None:
-        """Pause a run for the kill switch, also if whoever drove it is gone."""
+        """Pause a run for the kill switch, also if whoever drove it is gone. One that was wrapping
+        up at a limit ends without its last word."""
         self.command(tx, run_id, pause_by(flag))
-        self.bring_to_rest(tx, run_id)
+        self.bring_to_rest(tx, run_id, is_silenced=True)
 
     def released(self, tx: Transaction, scope: Scope, *, by: str, reason: str, via: str) -> None:
         """Write into the stop log that somebody releases the kill switch."""
@@ -563,11 +565,13 @@ class Ledger:
             self.engaged(tx, flag)  # nothing is released of which nobody knows that it was engaged
         self.note(tx, released_by(scope, by=by, reason=reason, via=via))
 
-    def bring_to_rest(self, tx: Transaction, run_id: str) -> None:
+    def bring_to_rest(self, tx: Transaction, run_id: str, *, is_silenced: bool = False) -> None:
         """Do what the owner of a stopped run would have had to do, if it is gone and as far as that
-        needs no agent: judge its steps, end its texts, and let it be paused or cancelled."""
+        needs no agent: judge its steps, end its texts, and let it be paused or cancelled; or end,
+        if it is out of limits and `is_silenced`: nobody is to hear a last word."""
         head = self._existing(tx, run_id)
-        if head.state not in (RunState.PAUSING, RunState.CANCELLING):
+        ends = is_silenced and head.state is RunState.STOPPING
+        if head.state not in (RunState.PAUSING, RunState.CANCELLING) and not ends:
             return
         how = Claimed(owner=new_owner(), epoch=0)
         claim = self._take(tx, run_id, how, ttl_s=_A_MOMENT_S)
@@ -578,6 +582,8 @@ class Ledger:
         for part, text in joined(tx.live(run_id, after_pos=0)).items():
             step = run.step_of_output(part)
             events.append(TextEnded(part=part, text=text, complete=False, step=step))
+        if ends and run.reached and not run.living_children() and not run.defers:
+            events.append(Stopped(leaves=run.reached.leaves))
         if events:
             lease = claim.lease
             mine = Append(run_id=run_id, events=events, expected_seq=run.seq, epoch=lease.epoch)
