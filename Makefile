@@ -80,7 +80,7 @@ check: setup ## Lint, formatting and strict types over src, tests, examples, ben
 
 test: check ## check + the tests, with a seeded sample of every campaign
 	npm --prefix web test --silent
-	$(PYTEST) -n 2 --dist loadgroup
+	$(PYTEST) -n 3 --dist loadgroup
 
 soak: setup ## The campaigns in full: every crash point, a million schedules, every byte of the WAL
 	PULLCORD_CAMPAIGN=full $(PYTEST) -n 2 --dist loadgroup -m campaign -p no:randomly --timeout 7200 -rA
