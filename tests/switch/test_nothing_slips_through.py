@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import signal
 import socket
 import subprocess
 import threading
@@ -10,13 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from pullcord import Call, Context, tool
+from pullcord import Call, Context, Habits, tool
 from pullcord import RunState as S
 from pullcord.core.commands import Resume
 from pullcord.core.events import Created, LimitReached
 from pullcord.core.values import NULL
 from pullcord.journal.journal import Journal
 from pullcord.journal.ledger import Append
+from pullcord.killswitch.asking import Asked
 from pullcord.killswitch.engaging import pull
 from pullcord.killswitch.flags import Flags, Scope, new_note
 from pullcord.killswitch.presence import Present, announce, present
@@ -96,6 +98,52 @@ async def test_an_undo_in_a_thread_is_named(tmp_path: Path) -> None:
             "the undo of 'send' of run r1"
         ]
         await release(runtime)
+
+
+async def test_a_server_that_pulls_it_does_not_kill_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may be killed, and cannot stop what it does; but who would answer the admin then?"""
+    stairs, signals = Stairs(), list[int]()
+    monkeypatch.setattr(signal, "pidfd_send_signal", lambda _, number: signals.append(number))
+
+    @tool(run_in="thread")
+    def climb() -> None:
+        stairs.climb()
+
+    async def agent(ctx: Context) -> None:
+        await ctx.tool(climb)
+
+    async with stage(tmp_path / "runs.db", habits=Habits(killable=True), agent=agent) as runtime:
+        await runtime.start("agent", run_id="r1")
+        await stairs.begun.wait()
+        pulled = await engage(runtime)
+        stairs.enough.set()
+    assert (signals, pulled.killed) == ([], [])
+    assert pulled.left[0].why.endswith("the process is this very process")
+
+
+def test_another_users_process_is_not_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The name of the socket is free for all; what goes on here is not for all to know."""
+    name = f"pullcord-test-{os.urandom(6).hex()}"
+    asked = Asked(name, within_s=30)
+    mine, theirs = (socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) for _ in range(2))
+    with mine, theirs, monkeypatch.context() as patched:
+        if os.geteuid() == 0:  # the kernel notes who connects: as root we can be somebody else
+            os.seteuid(65534)
+            theirs.connect(f"\0{name}")
+            os.seteuid(0)
+        else:
+            theirs.connect(f"\0{name}")
+            patched.setattr(os, "geteuid", lambda: os.getuid() + 1)
+        asked.hear()
+        assert not asked.is_asked
+        assert theirs.recv(1) == b""
+        patched.undo()
+        mine.connect(f"\0{name}")
+        asked.hear()
+        assert asked.is_asked
+    asked.close()
 
 
 async def test_an_agent_whose_other_branch_waits_at_a_door_is_named(tmp_path: Path) -> None:
@@ -238,6 +286,22 @@ def test_a_number_of_another_container_is_nobodys_here(
     assert innocent.poll() is None
     os.close(file)  # whoever it was is dead
     assert present(str(side)) == []
+
+
+def test_who_is_called_killed_is_dead(
+    side: Path, innocent: "subprocess.Popen[bytes]", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It does not answer; and it takes its time to die, as one with much memory does."""
+    began = Path(f"/proc/{innocent.pid}/stat").read_text().rpartition(")")[2].split()[19]
+    namespace, _, _, name = new_owner().split("-")
+    who = Present(f"{namespace}-{innocent.pid}-{began}-{name}", is_killable=True)
+    file = announce(str(side), who)
+    dying = threading.Timer(0.3, innocent.kill)
+    monkeypatch.setattr(signal, "pidfd_send_signal", lambda *_: dying.start())
+    assert pulls(side) == ([innocent.pid], [])
+    assert innocent.poll() == -signal.SIGKILL
+    dying.join()
+    os.close(file)
 
 
 def test_whom_nobody_can_see_is_named(side: Path) -> None:
