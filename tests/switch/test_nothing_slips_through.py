@@ -7,6 +7,7 @@ import socket
 import subprocess
 import threading
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -314,17 +315,20 @@ def test_whom_nobody_can_see_is_named(side: Path) -> None:
 def test_one_with_too_many_before_us_is_silent_and_not_absent(side: Path) -> None:
     who = Present(new_owner(), is_killable=False)
     file = announce(str(side), who)
-    full = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    full.bind(f"\0{who.address}")
-    full.listen(0)
-    before = [socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) for _ in range(3)]
-    for one in before:
-        one.setblocking(False)
-        one.connect_ex(f"\0{who.address}")
-    [(_, why)] = pulls(side)[1]
-    assert why.startswith("it does not answer")
-    for one in (full, *before):
-        one.close()
+    with ExitStack() as lines:
+        for address in (who.address, who.warden):
+            full, *before = (
+                lines.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET))
+                for _ in range(4)
+            )
+            full.bind(f"\0{address}")
+            full.listen(0)
+            for one in before:
+                one.setblocking(False)
+                one.connect_ex(f"\0{address}")
+        (_, runtime), (_, warden) = pulls(side)[1]
+    assert runtime.startswith("it does not answer")
+    assert warden == "its warden does not answer"
     os.close(file)
 
 
