@@ -63,6 +63,8 @@ MAY_LOAD = {
     "pullcord.killswitch.flags",
     "pullcord.killswitch.pulled",
     "pullcord.process",
+    "pullcord.journal.opening",
+    "pullcord.journal.place",
     "pullcord.journal.reading",
     "pullcord.journal.schema",
     "pullcord.journal.steady",
