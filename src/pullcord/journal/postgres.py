@@ -15,7 +15,7 @@ from typing import Any, Final, TypeVar, cast
 
 import psycopg
 
-from pullcord.errors import JournalClosed, StoreRefused
+from pullcord.errors import JournalClosed, JournalError, StoreRefused
 from pullcord.journal.address import parsed
 from pullcord.journal.anchor import Anchor
 from pullcord.journal.clock import Clock
@@ -49,6 +49,7 @@ class PostgresStore:
         address = parsed(url)
         self.name, self.beside = address.name, address.beside
         self._link = Link(address, busy_timeout_s=busy_timeout_s)
+        self._busy_timeout_s = busy_timeout_s
         self._clock = DatabaseClock(machine)
         self._closed = False
         self._anchor = Anchor(Path(self.beside))
@@ -213,16 +214,24 @@ class PostgresStore:
 
     def _is_committed(self, token: str, before: int, lost: psycopg.Error) -> bool:
         """Whether a commit was carried out whose answer was lost. Asked behind the lock, which its
-        transaction held to its end.
+        transaction held to its end; and asked for as long as anybody waits for that lock, because
+        a server that starts again is soon back, and nobody can go on without it anyhow.
 
         Raises:
             StorageFailed: nobody can say.
         """
-        try:
-            ends = self._begin().ends
-            self._roll_back(cast("Pen", self._pen))
-        except psycopg.Error:
-            raise self._link.in_doubt(lost) from lost
+        until_s = time.monotonic() + self._busy_timeout_s
+        while True:
+            try:
+                pen = self._begin()
+                break
+            except (psycopg.Error, JournalError):
+                self._drop_pen()
+                if time.monotonic() > until_s:
+                    raise self._link.in_doubt(lost) from lost
+                time.sleep(_AGAIN_S)
+        ends = pen.ends
+        self._roll_back(pen)
         if ends.token == token:
             return True
         if ends.commits == before:
