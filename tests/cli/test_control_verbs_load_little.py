@@ -110,6 +110,7 @@ MUST_NOT_LOAD = {
     "email",
     "http",
     "logging",
+    "psycopg",
     "secrets",
     "shutil",
     "ssl",

@@ -10,7 +10,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
@@ -19,6 +19,7 @@ from urllib.parse import quote
 import psycopg
 
 BOUND_S: Final = 60
+GUARDED: Final = "guarded"
 _BINS: Final = os.environ.get("PULLCORD_POSTGRES", "")
 
 
@@ -61,6 +62,8 @@ class Server:
         making = [_bin("initdb"), "-D", str(self._data), *how]
         with self._log.open("ab") as log:
             subprocess.check_call(making, stdout=log, stderr=log, **self._who)
+        rules = self._data / "pg_hba.conf"  # one user has to know its password
+        rules.write_text(f"local all {GUARDED} scram-sha-256\n" + rules.read_text())
 
     @property
     def pid(self) -> int:
@@ -87,7 +90,6 @@ class Server:
         settings = {
             "unix_socket_directories": str(self.socket),
             "listen_addresses": "",
-            "fsync": "on",
             "max_connections": "60",
             "shared_buffers": "16MB",
         }
@@ -122,9 +124,45 @@ class Server:
             cursor = db.execute(statement.encode(), given or None)
             return cursor.fetchall() if cursor.description else []
 
+    def has_user(self, name: str, *how: str) -> None:
+        """There is such a user, with these options."""
+        if not self.ask("SELECT 1 FROM pg_roles WHERE rolname = %s", name):
+            self.ask(f"CREATE ROLE {name} LOGIN")
+        self.ask(f"ALTER ROLE {name} {' '.join(how) or 'LOGIN'}")
+
     def kill(self) -> None:
-        """As a machine does that loses its power, for everything but the disk's own cache."""
+        """The server and everybody who works for it, in the middle of what they do."""
+        mine = self._workers()
         self._end(signal.SIGKILL)
+        for pid in mine & self._workers_left(mine):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+    def kill_postmaster(self) -> None:
+        """Only the first of its processes: the others notice, at some time."""
+        self._end(signal.SIGKILL)
+
+    def _workers(self) -> set[int]:
+        children = Path(f"/proc/{self.pid}/task/{self.pid}/children")
+        return {int(pid) for pid in children.read_text().split()}
+
+    def _workers_left(self, known: set[int]) -> set[int]:
+        """Those whose command line still is a server's: a number may be another's by now."""
+        left: set[int] = set()
+        for pid in known:
+            with suppress(OSError):
+                if Path(f"/proc/{pid}/cmdline").read_bytes().startswith(b"postgres:"):
+                    left.add(pid)
+        return left
+
+    def terminates(self, kind: str = "%") -> int:
+        """End the connections of stores whose last statement was like this; return how many."""
+        ended = self.ask(
+            "SELECT count(pg_terminate_backend(pid, 10000)) FROM pg_stat_activity "
+            "WHERE application_name = 'pullcord' AND query LIKE %s",
+            kind,
+        )
+        return ended[0][0]
 
     def stop(self) -> None:
         self._end(signal.SIGINT)  # "fast": every connection is ended

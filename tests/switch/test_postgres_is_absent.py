@@ -40,8 +40,9 @@ def home(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ite
         yield opened_house
 
 
-def kill_switch(home: House, act: str) -> Said:
-    """The command itself, in a process of its own."""
+def kill_switch(home: House, act: str, *, before: Path | None = None) -> Said:
+    """The command itself, in a process of its own. `before`: a folder whose modules come first."""
+    path = f"{before}:{ROOT / 'src'}" if before else str(ROOT / "src")
     began = time.monotonic()
     done = subprocess.run(
         [sys.executable, "-m", "pullcord", "kill-switch", act, "--store", home.where, "--json"],
@@ -49,7 +50,7 @@ def kill_switch(home: House, act: str) -> Said:
         text=True,
         check=False,
         cwd=ROOT,
-        env=os.environ | {"PYTHONPATH": str(ROOT / "src")},
+        env=os.environ | {"PYTHONPATH": path},
     )
     assert done.stdout, done.stderr
     return Said(done.returncode, json.loads(done.stdout), time.monotonic() - began)
@@ -78,7 +79,7 @@ def test_the_switch_works_without_the_server(
     assert not home.living()
     with capsys.disabled():
         print(
-            f"\n  {kind}, server {absent}: acknowledged {said.report['took_ms']} ms after the flag, "
+            f"\n  {kind}, server {absent}: answered {said.report['took_ms']} ms after the flag, "
             f"the command took {said.took_s:.2f} s; every process tool was dead by then",
             end=" ",
         )
@@ -117,6 +118,37 @@ def test_the_switch_works_without_the_server(
     store.close()
     kinds = {type(decode_entry(row.payload).act).__name__ for row in noted if row.payload}
     assert {"SwitchEngaged", "SwitchReleased"} <= kinds
+
+
+def test_it_needs_no_driver_of_the_database_either(home: House, tmp_path: Path) -> None:
+    """Whatever keeps it from being loaded."""
+    home.opens("beats=2", "tools=2")
+    home.has_begun(beat=20, works=2)
+    broken = tmp_path / "broken"
+    broken.mkdir()
+    (broken / "psycopg.py").write_text("raise ImportError('broken')\n")
+    said = kill_switch(home, "engage", before=broken)
+    acknowledged_ns = time.monotonic_ns()
+    assert not home.living()
+    assert (said.status, said.report["asked"], said.report["not_stopped"]) == (1, 1, [])
+    assert "pip install" in said.report["why_not_recorded"]
+    home.until(lambda: is_held(home))
+    assert is_quiet(home, acknowledged_ns)
+
+
+def test_a_store_that_nobody_here_has_opened_is_not_said_to_be_stopped(home: House) -> None:
+    """The same database may have another name: then it would be another switch."""
+    home.opens("waits=1")
+    named = subprocess.run(
+        [sys.executable, "-m", "pullcord", "kill-switch", "engage", "--store", f"{home.where}_x"],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=ROOT,
+    )
+    assert named.returncode == 2
+    assert "Nothing was stopped" in named.stderr
+    assert home.store.parent.name in named.stderr
 
 
 def test_a_release_needs_the_server(home: House, server: Server) -> None:

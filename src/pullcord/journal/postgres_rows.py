@@ -263,6 +263,7 @@ class Pen(Look):
         """At the start of a transaction: has anyone else committed since the last one?"""
         self._number += 1 if ends.commits == self._left_at else 2
         self.ends, self.stopped, self._left_at = ends, None, ends.commits
+        self._written = 0
 
     def done(self) -> None:
         """It is committed, and was alone."""
