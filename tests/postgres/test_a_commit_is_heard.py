@@ -1,6 +1,7 @@
 """Whoever listens hears of a commit at once, of nothing before it, and of nothing else."""
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -37,6 +38,22 @@ def test_not_before_it_can_be_read(store: PostgresStore, listener: PostgresListe
     store.write(write)
     assert listener.wait(20)
     assert store.read(lambda view: view.head("r1"))
+
+
+def test_whoever_hears_of_it_can_read_it(
+    store: PostgresStore, listener: PostgresListener, url: str
+) -> None:
+    other = PostgresStore(url)
+
+    def hear(run_id: str) -> object:
+        return listener.wait(20) and other.read(lambda view: view.head(run_id))
+
+    with ThreadPoolExecutor(1) as pool:
+        for number in range(20):
+            heard = pool.submit(hear, f"r{number}")
+            create(store, f"r{number}")
+            assert heard.result(), "it was said before it was so"
+    other.close()
 
 
 def test_not_of_what_was_taken_back_or_of_a_mere_look(
