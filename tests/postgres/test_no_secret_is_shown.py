@@ -68,6 +68,13 @@ def test_in_errors(how: str, server: Server) -> None:
     assert is_clean(shown_of_it), shown_of_it
 
 
+def test_in_what_others_say() -> None:
+    """libpq's messages have no password in them today."""
+    address = parsed(f"postgresql://ana:{FORMS[1]}@localhost/db")
+    for form in FORMS:
+        assert address.said(f"no such host:\n {form}.") == "no such host: ***"
+
+
 def test_in_what_commands_print(secret_url: str, tmp_path: Path) -> None:
     here = Afar(tmp_path, secret_url)
     said = [

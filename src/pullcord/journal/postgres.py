@@ -6,7 +6,6 @@ who drives runs here) lies in a folder of this machine: see `address`.
 
 import contextlib
 import os
-import secrets
 import threading
 import time
 from collections.abc import Callable, Generator, Sequence
@@ -28,7 +27,7 @@ from pullcord.journal.postgres_schema import MIGRATIONS, REWRITTEN
 from pullcord.journal.store import Scrubbed, Transaction, View
 
 T = TypeVar("T")
-_ENDS: Final = f"SELECT commits, token, records, texts, {SHOWN} FROM store"
+_ENDS: Final = f"SELECT commits, records, texts, {SHOWN}"
 _HELD_S: Final = 5.0  # how long to wait for readers of what was before; longer ones are told of
 _AGAIN_S: Final = 0.05
 REWRITE_MAX_BYTES: Final = 64 * 1024 * 1024  # more than that would hold up writers for too long
@@ -62,7 +61,7 @@ class PostgresStore:
         try:
             self._pen = Pen(self._link.connect(), number=self._number)
             self._clock.begin(make_ready(self._pen.db, self._link, migrations, make=make))
-            self._heard(ask(self._pen.db, _ENDS))
+            self._heard(ask(self._pen.db, f"{_ENDS} FROM store"))
         except psycopg.Error as error:
             self._drop_pen()
             raise self._link.explained(error, "Opening") from error
@@ -177,7 +176,9 @@ class PostgresStore:
         # because each statement then sees what was committed before the lock was ours; a stricter
         # level would look at the store as it was when we began to wait.
         begin = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
-        row = ask(pen.db, f"{begin}; SELECT pg_advisory_xact_lock({self._link.lock}); {_ENDS}")
+        lock = f"SELECT pg_advisory_xact_lock({self._link.lock})"
+        named = "pg_current_xact_id()::text"  # by it the server knows what became of it
+        row = ask(pen.db, f"{begin}; {lock}; {_ENDS}, {named} FROM store")
         pen.begun(self._heard(row))
         return pen
 
@@ -188,20 +189,19 @@ class PostgresStore:
                 why=f"its schema {self._link.address.schema} is damaged (the table store is empty)",
                 instead="Keep it as evidence and restore a copy, or use another schema.",
             )
-        *ends, shown_s = row
+        commits, records, texts, shown_s, *named = row
         self._clock.hear(shown_s)
-        return Ends(*ends)
+        return Ends(commits, records, texts, *named)
 
     def _commit(self, pen: Pen) -> None:
         # Everything that says "something has happened" is part of the transaction: where it ends,
         # what the clock has shown, and the notification, which the server delivers at the commit.
-        token = secrets.token_hex(8)
         records, texts = pen.position()
         try:
             ask(
                 pen.db,
-                f"UPDATE store SET commits = commits + 1, token = '{token}', "
-                f"records = {records}, texts = {texts}, {KEEP}; "
+                f"UPDATE store SET commits = commits + 1, records = {records}, "
+                f"texts = {texts}, {KEEP}; "
                 f"SELECT pg_notify('{self._link.channel}', ''); COMMIT",
             )
             pen.done()
@@ -209,10 +209,10 @@ class PostgresStore:
             if not pen.db.broken:
                 raise  # the server has said no
             self._drop_pen()
-            if not self._is_committed(token, pen.ends.commits, lost):
+            if not self._is_committed(pen.ends.transaction, lost):
                 raise
 
-    def _is_committed(self, token: str, before: int, lost: psycopg.Error) -> bool:
+    def _is_committed(self, transaction: str, lost: psycopg.Error) -> bool:
         """Whether a commit was carried out whose answer was lost. Asked behind the lock, which its
         transaction held to its end; and asked for as long as anybody waits for that lock, because
         a server that starts again is soon back, and nobody can go on without it anyhow.
@@ -224,19 +224,17 @@ class PostgresStore:
         while True:
             try:
                 pen = self._begin()
+                found = ask(pen.db, f"SELECT pg_xact_status('{transaction}'::xid8)")
+                self._roll_back(pen)
                 break
             except (psycopg.Error, JournalError):
                 self._drop_pen()
                 if time.monotonic() > until_s:
                     raise self._link.in_doubt(lost) from lost
                 time.sleep(_AGAIN_S)
-        ends = pen.ends
-        self._roll_back(pen)
-        if ends.token == token:
-            return True
-        if ends.commits == before:
-            return False
-        raise self._link.in_doubt(lost)  # others have written since: it is theirs that is known
+        if found not in (("committed",), ("aborted",)):
+            raise self._link.in_doubt(lost)
+        return found == ("committed",)
 
     def _roll_back(self, pen: Pen) -> None:
         pen.rolled_back()
@@ -267,7 +265,7 @@ class PostgresStore:
 
     def _look_at(self, look: Look) -> Look:
         begin = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
-        look.ends = self._heard(ask(look.db, f"{begin}; {_ENDS}"))
+        look.ends = self._heard(ask(look.db, f"{begin}; {_ENDS} FROM store"))
         return look
 
     def _give_back(self, look: Look) -> None:

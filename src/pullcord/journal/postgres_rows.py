@@ -54,9 +54,9 @@ class Ends(NamedTuple):
     """Where the store ends, in one transaction: its row in the table `store`."""
 
     commits: int
-    token: str
     records: int  # the last place in the order of commit
     texts: int  # the last place of live text that was ever given
+    transaction: str = ""  # the server's name of one that writes
 
 
 class Look:
@@ -64,7 +64,7 @@ class Look:
 
     def __init__(self, db: Db) -> None:
         self.db = db
-        self.ends = Ends(0, "", 0, 0)
+        self.ends = Ends(0, 0, 0)
 
     def _run(self, statement: str, bindings: Sequence[Any] = ()) -> Any:
         # Binary: bytes come as they are, and not as twice as many digits.

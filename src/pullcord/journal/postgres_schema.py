@@ -11,7 +11,6 @@ MIGRATIONS: Final = (
     CREATE TABLE store (                       -- one row: where everything ends
         single   BOOLEAN PRIMARY KEY DEFAULT true CHECK (single),
         commits  BIGINT NOT NULL DEFAULT 0,    -- who finds it as he left it was not disturbed
-        token    TEXT NOT NULL DEFAULT '',     -- of the last commit: by it a writer knows its own
         records  BIGINT NOT NULL DEFAULT 0,    -- the last records.pos
         texts    BIGINT NOT NULL DEFAULT 0,    -- the last live.pos that was ever given
         seen_s   DOUBLE PRECISION NOT NULL DEFAULT 0,  -- the latest that its clock has shown
