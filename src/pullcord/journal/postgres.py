@@ -6,6 +6,7 @@ who drives runs here) lies in a folder of this machine: see `address`.
 
 import contextlib
 import os
+import secrets
 import threading
 import time
 from collections.abc import Callable, Generator, Sequence
@@ -27,9 +28,10 @@ from pullcord.journal.postgres_schema import MIGRATIONS, REWRITTEN
 from pullcord.journal.store import Scrubbed, Transaction, View
 
 T = TypeVar("T")
-_ENDS: Final = f"SELECT commits, records, texts, {SHOWN}"
+_ENDS: Final = f"SELECT commits, records, texts, {SHOWN} FROM store"
 _HELD_S: Final = 5.0  # how long to wait for readers of what was before; longer ones are told of
 _AGAIN_S: Final = 0.05
+COMMITS_KEPT: Final = 10_000  # so many are known by their tokens
 REWRITE_MAX_BYTES: Final = 64 * 1024 * 1024  # more than that would hold up writers for too long
 
 
@@ -61,7 +63,7 @@ class PostgresStore:
         try:
             self._pen = Pen(self._link.connect(), number=self._number)
             self._clock.begin(make_ready(self._pen.db, self._link, migrations, make=make))
-            self._heard(ask(self._pen.db, f"{_ENDS} FROM store"))
+            self._heard(ask(self._pen.db, _ENDS))
         except psycopg.Error as error:
             self._drop_pen()
             raise self._link.explained(error, "Opening") from error
@@ -177,8 +179,7 @@ class PostgresStore:
         # level would look at the store as it was when we began to wait.
         begin = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
         lock = f"SELECT pg_advisory_xact_lock({self._link.lock})"
-        named = "pg_current_xact_id()::text"  # by it the server knows what became of it
-        row = ask(pen.db, f"{begin}; {lock}; {_ENDS}, {named} FROM store")
+        row = ask(pen.db, f"{begin}; {lock}; {_ENDS}")
         pen.begun(self._heard(row))
         return pen
 
@@ -189,19 +190,21 @@ class PostgresStore:
                 why=f"its schema {self._link.address.schema} is damaged (the table store is empty)",
                 instead="Keep it as evidence and restore a copy, or use another schema.",
             )
-        commits, records, texts, shown_s, *named = row
+        *ends, shown_s = row
         self._clock.hear(shown_s)
-        return Ends(commits, records, texts, *named)
+        return Ends(*ends)
 
     def _commit(self, pen: Pen) -> None:
         # Everything that says "something has happened" is part of the transaction: where it ends,
         # what the clock has shown, and the notification, which the server delivers at the commit.
         records, texts = pen.position()
+        number, token = pen.ends.commits + 1, secrets.token_hex(8)
         try:
             ask(
                 pen.db,
-                f"UPDATE store SET commits = commits + 1, records = {records}, "
-                f"texts = {texts}, {KEEP}; "
+                f"UPDATE store SET commits = {number}, records = {records}, texts = {texts}, "
+                f"{KEEP}; INSERT INTO commits VALUES ({number}, '{token}'); "
+                f"DELETE FROM commits WHERE n = {number - COMMITS_KEPT}; "
                 f"SELECT pg_notify('{self._link.channel}', ''); COMMIT",
             )
             pen.done()
@@ -209,13 +212,15 @@ class PostgresStore:
             if not pen.db.broken:
                 raise  # the server has said no
             self._drop_pen()
-            if not self._is_committed(pen.ends.transaction, lost):
+            if not self._is_committed(number, token, lost):
                 raise
 
-    def _is_committed(self, transaction: str, lost: psycopg.Error) -> bool:
-        """Whether a commit was carried out whose answer was lost. Asked behind the lock, which its
-        transaction held to its end; and asked for as long as anybody waits for that lock, because
-        a server that starts again is soon back, and nobody can go on without it anyhow.
+    def _is_committed(self, number: int, token: str, lost: psycopg.Error) -> bool:
+        """Whether a commit was carried out whose answer was lost: whether the one of its number is
+        it. (The server's own name for it will not do: after a crash it may be another's.) Asked
+        behind the lock, which its transaction held to its end; and asked for as long as anybody
+        would wait for that lock, because a server that starts again is soon back, and nobody can go
+        on without it anyhow.
 
         Raises:
             StorageFailed: nobody can say.
@@ -224,7 +229,7 @@ class PostgresStore:
         while True:
             try:
                 pen = self._begin()
-                found = ask(pen.db, f"SELECT pg_xact_status('{transaction}'::xid8)")
+                found = ask(pen.db, f"SELECT token FROM commits WHERE n = {number}")
                 self._roll_back(pen)
                 break
             except (psycopg.Error, JournalError):
@@ -232,9 +237,9 @@ class PostgresStore:
                 if time.monotonic() > until_s:
                     raise self._link.in_doubt(lost) from lost
                 time.sleep(_AGAIN_S)
-        if found not in (("committed",), ("aborted",)):
-            raise self._link.in_doubt(lost)
-        return found == ("committed",)
+        if found is None and pen.ends.commits >= number:
+            raise self._link.in_doubt(lost)  # so many came after it that it was tidied up
+        return found == (token,)
 
     def _roll_back(self, pen: Pen) -> None:
         pen.rolled_back()
@@ -265,7 +270,7 @@ class PostgresStore:
 
     def _look_at(self, look: Look) -> Look:
         begin = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
-        look.ends = self._heard(ask(look.db, f"{begin}; {_ENDS} FROM store"))
+        look.ends = self._heard(ask(look.db, f"{begin}; {_ENDS}"))
         return look
 
     def _give_back(self, look: Look) -> None:

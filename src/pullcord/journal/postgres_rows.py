@@ -56,7 +56,6 @@ class Ends(NamedTuple):
     commits: int
     records: int  # the last place in the order of commit
     texts: int  # the last place of live text that was ever given
-    transaction: str = ""  # the server's name of one that writes
 
 
 class Look:

@@ -18,6 +18,11 @@ MIGRATIONS: Final = (
     );
     INSERT INTO store DEFAULT VALUES;
 
+    CREATE TABLE commits (                     -- the last ones: by it a writer knows its own
+        n     BIGINT PRIMARY KEY,              -- 1, 2, 3, ...
+        token TEXT NOT NULL                    -- that only its writer knows
+    );
+
     CREATE TABLE runs (
         num           BIGINT PRIMARY KEY,      -- short name inside this store; order of creation
         run_id        TEXT COLLATE "C" NOT NULL UNIQUE,
