@@ -138,6 +138,19 @@ class Server:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
 
+    def freezes(self) -> None:
+        """It is there, takes connections, and says nothing."""
+        for pid in (self.pid, *self._workers()):
+            os.kill(pid, signal.SIGSTOP)
+
+    def is_back(self) -> None:
+        """After whatever was done to it."""
+        if not self.is_up:
+            self.start()
+            return
+        for pid in (self.pid, *self._workers()):
+            os.kill(pid, signal.SIGCONT)
+
     def kill_postmaster(self) -> None:
         """Only the first of its processes: the others notice, at some time."""
         self._end(signal.SIGKILL)
@@ -169,6 +182,7 @@ class Server:
 
     def _end(self, how: signal.Signals) -> None:
         if self._process:
+            self._process.send_signal(signal.SIGCONT)
             self._process.send_signal(how)
             self._process.wait(BOUND_S)
             self._process = None

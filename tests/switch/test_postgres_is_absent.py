@@ -64,15 +64,22 @@ def is_held(home: House) -> bool:
     return set(home.states().values()) == {"paused"}
 
 
-@pytest.mark.parametrize("absent", ["killed", "stopped"])
-@pytest.mark.parametrize("kind", ["killable", "embedded"])
+@pytest.mark.parametrize(
+    ("kind", "absent"),
+    [
+        ("killable", "killed"),
+        ("embedded", "killed"),
+        ("killable", "stopped"),
+        ("embedded", "frozen"),
+    ],
+)
 def test_the_switch_works_without_the_server(
     home: House, server: Server, kind: str, absent: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     process = home.opens("beats=2", "tools=3", "sleeps=1", "ignores=1", "threads=1", kind=kind)
     home.has_begun(beat=20, works=3, sleeps=1, ignores=1, threads=1)
     home.until(lambda: len(home.living()) == 3)
-    server.kill() if absent == "killed" else server.stop()
+    {"killed": server.kill, "stopped": server.stop, "frozen": server.freezes}[absent]()
 
     said = kill_switch(home, "engage")
     acknowledged_ns = time.monotonic_ns()
@@ -95,7 +102,7 @@ def test_the_switch_works_without_the_server(
     assert in_vain.wait() != 0
     assert is_quiet(home, acknowledged_ns)
 
-    server.start()
+    server.is_back()
     if kind == "killable":
         home.opens("waits=0", kind=kind)
     home.until(lambda: is_held(home))  # recorded by whoever drives runs here
