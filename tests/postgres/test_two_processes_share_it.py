@@ -27,17 +27,17 @@ def owners(home: House, run_id: str) -> list[str]:
 
 def test_one_run_has_one_owner_and_the_next_when_it_dies(url: str, tmp_path: Path) -> None:
     with house(tmp_path, url) as home:
-        first = home.opens("beats=1")
-        home.has_begun(beat=10)
+        first = home.opens("sleeps=1")
+        home.has_begun(sleeps=1)
         home.opens("waits=1")  # it knows the same agents, and looks for work
         home.until(lambda: home.states()["waits-0"] == "waiting")
         home.until(lambda: home.pulls(Scope("agent", "nobody")).asked == 2)
         home.flags.lower(Scope("agent", "nobody"))
-        assert len(owners(home, "beats-0")) == 1
+        assert len(owners(home, "sleeps-0")) == 1
         first.kill()
         first.wait()
-        home.until(lambda: len(owners(home, "beats-0")) == 2)
-        one, two = owners(home, "beats-0")
+        home.until(lambda: len(owners(home, "sleeps-0")) == 2)
+        one, two = owners(home, "sleeps-0")
         assert one.split("-")[1] == str(first.pid)
         assert two.split("-")[1] != str(first.pid)
 
