@@ -1,4 +1,4 @@
-# Everything a fresh Linux machine with Python >= 3.11 and make needs. No uv; node and Chromium only for tests.
+# Everything a fresh Linux machine with Python >= 3.11 and make needs. No uv; node, Chromium and PostgreSQL only for tests.
 PYTHON ?= python3
 VENV := .venv
 PY := $(VENV)/bin/python
@@ -61,13 +61,21 @@ $(STAMPS)/chromium: $(STAMPS)/venv
 	  { echo "Chromium is missing. Install it (apt-get install --no-install-recommends $(PACKAGES)), or say where another is: PULLCORD_CHROMIUM=/path/to/it"; exit 1; }
 	@touch $@
 
+# The store in PostgreSQL is tested with a server of the tests' own, so without one they fail; none is skipped.
+POSTGRES := $(or $(PULLCORD_POSTGRES),$(lastword $(sort $(wildcard /usr/lib/postgresql/*/bin))))
+$(STAMPS)/postgres: $(STAMPS)/venv
+	@[ -x "$(POSTGRES)/initdb" ] || \
+	  { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -qq && apt-get install -y -qq --no-install-recommends postgresql; } || \
+	  { echo "PostgreSQL is missing. Install it (apt-get install --no-install-recommends postgresql), or say where its programs are: PULLCORD_POSTGRES=/path/to/bin"; exit 1; }
+	@touch $@
+
 # What builds and checks the page, exactly as the lock file says. Nobody needs it to run Pullcord: what is built is committed.
 $(STAMPS)/web: $(STAMPS)/venv web/package-lock.json
 	@command -v npm >/dev/null || { echo "npm is missing: install Node.js 20 or newer, or the tests of the page fail."; exit 1; }
 	npm ci --prefix web --ignore-scripts --no-audit --no-fund --silent
 	@touch $@
 
-setup: $(STAMPS)/dev $(STAMPS)/system $(STAMPS)/mcp $(STAMPS)/chromium $(STAMPS)/web ## Install everything, locked, into .venv
+setup: $(STAMPS)/dev $(STAMPS)/system $(STAMPS)/mcp $(STAMPS)/chromium $(STAMPS)/postgres $(STAMPS)/web ## Install everything, locked, into .venv
 
 demo: $(STAMPS)/demo ## See it: the page, with agents to pause, redirect, resume and cancel (Ctrl-C ends it)
 	@$(PY) -m pullcord demo

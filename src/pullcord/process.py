@@ -1,24 +1,31 @@
-"""Which process is who, on this machine. A lease of a process that is dead need not run out."""
+"""Which process is who, on this machine. A lease of a process that is dead need not run out.
+
+A number of a process says something only where it was given: to the same kernel, since it was
+started, in the same namespace. On every machine the first namespace has the same number, so the
+kernel is named too: by the id of its boot.
+"""
 
 import os
 import re
 from pathlib import Path
 from typing import Final
 
-_NAME: Final = re.compile(r"p([0-9]+)-([0-9]+)-([0-9]+)-[0-9a-f]+")
+_NAME: Final = re.compile(r"p([0-9]+m[0-9a-f]{12})-([0-9]+)-([0-9]+)-[0-9a-f]+")
 _PROC: Final = Path("/proc")
+_BOOT: Final = _PROC / "sys/kernel/random/boot_id"
 
 
 def new_owner() -> str:
     """Return a name for an owner in this process, by which others can tell whether it lives."""
-    return f"p{_namespace()}-{os.getpid()}-{_started(os.getpid()) or 0}-{os.urandom(3).hex()}"
+    here = _where() or f"0m{os.urandom(6).hex()}"  # nobody can know, then
+    return f"p{here}-{os.getpid()}-{_started(os.getpid()) or 0}-{os.urandom(3).hex()}"
 
 
 def is_gone(owner: str) -> bool:
     """Whether this owner is certainly dead. False also when nobody here can know: another
     machine's, another container's, or one with a name of its own making."""
     named = _NAME.fullmatch(owner)
-    if named is None or (here := _namespace()) == 0 or int(named[1]) != here:
+    if named is None or named[1] != _where():
         return False
     started = _started(int(named[2]))
     return started is None or started != int(named[3])
@@ -27,16 +34,20 @@ def is_gone(owner: str) -> bool:
 def is_here(owner: str) -> bool:
     """Whether this owner certainly lives, and its number means the same process to us."""
     named = _NAME.fullmatch(owner)
-    if named is None or (here := _namespace()) == 0 or int(named[1]) != here:
+    if named is None or named[1] != _where():
         return False
     return int(named[3]) != 0 and _started(int(named[2])) == int(named[3])
 
 
-def _namespace() -> int:
+def _where() -> str:
+    """The kernel and the namespace in which numbers of processes mean what they mean here. Empty:
+    that cannot be told."""
     try:
-        return (_PROC / "self/ns/pid").stat().st_ino
+        boot = _BOOT.read_text().strip().replace("-", "")
+        namespace = (_PROC / "self/ns/pid").stat().st_ino
     except OSError:
-        return 0
+        return ""
+    return f"{namespace}m{boot[:12]}"
 
 
 def _started(pid: int) -> int | None:

@@ -6,17 +6,23 @@ from pathlib import Path
 import pytest
 
 from pullcord.journal.memory import MemoryStore
+from pullcord.journal.postgres import PostgresStore
 from pullcord.journal.sqlite import SqliteStore
 from pullcord.journal.store import Store
 from pullcord.testing.journal_contract import CONTRACT, Check
+from tests.postgres.server import a_server
 
 STORES: dict[str, Callable[[Path], Store]] = {
     "memory": lambda _: MemoryStore(),
     "sqlite": lambda folder: SqliteStore(folder / "runs.db"),
+    "postgres": lambda _: PostgresStore(a_server().url()),
 }
 
 
 @pytest.mark.parametrize("store", STORES)
 @pytest.mark.parametrize("check", CONTRACT, ids=lambda check: check.__name__)
-async def test_the_contract(check: Check, store: str, tmp_path: Path) -> None:
+async def test_the_contract(
+    check: Check, store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PULLCORD_STATE", str(tmp_path))
     await check(lambda: STORES[store](tmp_path))

@@ -122,6 +122,7 @@ def test_every_promise_names_a_test_and_every_promise_test_is_named() -> None:
         "switch",
         "hooks",
         "telemetry",
+        "postgres",
     )
     there = {
         str(path.relative_to(ROOT))

@@ -12,9 +12,9 @@ from typing import Final
 
 from pullcord.core.commands import Resume
 from pullcord.core.states import RunState
-from pullcord.journal.clock import SystemClock
 from pullcord.journal.ledger import Ledger
-from pullcord.journal.sqlite import SqliteStore
+from pullcord.journal.opening import opened
+from pullcord.journal.place import beside
 from pullcord.killswitch.engaging import pull
 from pullcord.killswitch.flags import Flags, Scope, new_note
 from pullcord.killswitch.pulled import Pulled
@@ -26,26 +26,37 @@ BOUND_S: Final = 60
 
 
 class House:
-    """One store, the processes that drive its runs, and the switch."""
+    """One store, the processes that drive its runs, and the switch. `url`: it is not a file; then
+    `store` is where what would lie beside that lies."""
 
-    def __init__(self, folder: Path) -> None:
-        self.store = folder / "runs.db"
+    def __init__(self, folder: Path, url: str = "") -> None:
+        self.url = url
+        self.store = Path(beside(url)) if url else folder / "runs.db"
         self.marks = folder / "marks"
         self.den = folder / "den"
         self.flags = Flags(str(self.store))
         self.families: list[subprocess.Popen[str]] = []
 
+    @property
+    def where(self) -> str:
+        """What its processes open."""
+        return self.url or str(self.store)
+
     def opens(self, *wanted: str, kind: str = "killable") -> "subprocess.Popen[str]":
+        process = self.tries_to_open(*wanted, kind=kind)
+        assert process.stdout
+        assert process.stdout.readline() == "ready\n"
+        return process
+
+    def tries_to_open(self, *wanted: str, kind: str = "killable") -> "subprocess.Popen[str]":
         process = subprocess.Popen(
-            [sys.executable, "-m", "tests.switch.household", str(self.store), kind, *wanted],
+            [sys.executable, "-m", "tests.switch.household", self.where, kind, *wanted],
             stdout=subprocess.PIPE,
             text=True,
             cwd=ROOT,
             env=os.environ | {MARKS: str(self.marks), "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"},
         )
         self.families.append(process)
-        assert process.stdout
-        assert process.stdout.readline() == "ready\n"
         return process
 
     def pulls(self, scope: Scope | None = None, *, reason: str = "a test") -> Pulled:
@@ -73,7 +84,7 @@ class House:
         return living(str(self.den))
 
     def states(self) -> dict[str, str]:
-        store = SqliteStore(self.store)
+        store = opened(self.where)
         try:
             heads = store.read(
                 lambda v: v.heads(states=RunState, thread=None, before=None, limit=1000)
@@ -83,8 +94,8 @@ class House:
             store.close()
 
     def resumes_all(self) -> None:
-        store = SqliteStore(self.store)
-        ledger = Ledger(SystemClock())
+        store = opened(self.where)
+        ledger = Ledger(store.clock)
         for run_id, state in self.states().items():
             if state == "paused":
                 store.write(lambda tx, r=run_id: ledger.command(tx, r, Resume(by="ana")))
@@ -99,8 +110,8 @@ class House:
 
 
 @contextmanager
-def house(folder: Path) -> Generator[House]:
-    home = House(folder)
+def house(folder: Path, url: str = "") -> Generator[House]:
+    home = House(folder, url)
     try:
         yield home
     finally:

@@ -279,7 +279,8 @@ def test_a_number_of_another_container_is_nobodys_here(
 ) -> None:
     namespace, _, rest = new_owner().partition("-")
     _, started, name = rest.split("-")
-    elsewhere = f"p{int(namespace[1:]) + 1}-{innocent.pid}-{started}-{name}"
+    number, _, machine = namespace[1:].partition("m")
+    elsewhere = f"p{int(number) + 1}m{machine}-{innocent.pid}-{started}-{name}"
     file = announce(str(side), Present(elsewhere, is_killable=True))
     killed, [(what, why)] = pulls(side)
     assert (killed, what) == ([], f"process {innocent.pid}")

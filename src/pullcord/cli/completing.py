@@ -12,6 +12,7 @@ from typing import Any, Final
 from pullcord.cli.parser import VERBS, described
 from pullcord.core.states import LIVING, RunState
 from pullcord.errors import PullcordError
+from pullcord.journal.place import is_url
 
 _MOST: Final = 50
 _ENDED_TOO: Final = ("show", "watch", "receipt", "fork", "continue", "undo", "settle", "aside")
@@ -69,7 +70,7 @@ def _runs(before: list[str], word: str, states: Iterable[RunState]) -> Iterable[
     asked: Any = argparse.Namespace(verb="ps", insecure="--insecure" in before, **places)
     settling: Any = import_module("pullcord.cli.settings")
     settling.settle(asked)
-    if not asked.server and not os.path.exists(asked.store):
+    if not asked.server and not is_url(asked.store) and not os.path.exists(asked.store):
         return []
     cord: Any = import_module("pullcord.cli.cord")
     with cord.reach(asked) as place:

@@ -18,6 +18,7 @@ from pullcord.cli.words import line, plain
 from pullcord.core.run import Run
 from pullcord.core.states import LIVING, NEEDS_OWNER, RunState
 from pullcord.errors import PullcordError
+from pullcord.journal.place import is_url, shown
 from pullcord.journal.reading import records_of
 from pullcord.journal.schema import MIGRATIONS
 from pullcord.journal.snapshots import load
@@ -75,7 +76,7 @@ def _examine(asked: Any) -> Iterator[Finding]:
 def _examine_settings(found: Settings) -> Iterator[Finding]:
     """Which value counts, and who has said so."""
     for key, value in sorted(found.items()):
-        said = line(str(value.value), 200)
+        said = line(shown(str(value.value)), 200)
         yield _finding(True, "setting", f"{key} = {said} ({value.origin})")
 
 
@@ -95,13 +96,21 @@ def _neither_undone_nor_approved(run: Run) -> set[str]:
     }
 
 
-def _examine_store(here: Desk, path: str) -> Iterator[Finding]:
+def _examine_file(path: str) -> Iterator[Finding]:
     size = os.stat(path).st_size
     yield _finding(True, "store", f"{path}, {size / 1e6:.1f} MB, schema {len(MIGRATIONS)}")
     disk = os.statvfs(os.path.dirname(os.path.abspath(path)))
     free = disk.f_bavail * disk.f_frsize
     yield _finding(free > _ENOUGH_BYTES, "disk", f"{free / 1e9:.1f} GB free")
-    for flag in Flags(here.where).raised():
+
+
+def _examine_store(here: Desk, path: str) -> Iterator[Finding]:
+    if is_url(path):
+        yield _finding(True, "store", here.where)
+        yield _finding(True, "kill switch", f"of this machine: {here.store.beside}.kill-switch")
+    else:
+        yield from _examine_file(path)
+    for flag in Flags(here.store.beside).raised():
         yield _finding(False, "kill switch", f"{flag.said()}; pullcord kill-switch release")
     heads = here.read(
         lambda view: view.heads(states=LIVING, thread=None, before=None, limit=10_000)

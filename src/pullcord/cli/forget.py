@@ -25,6 +25,8 @@ _FILES: Final = {
     "traces": "They are overwritten where they stood. Stray copies that SQLite made may be left,\n"
     "and this store is too large to be written anew while others wait. When nobody needs it for\n"
     "a while: pullcord forget --yes --rewrite",
+    "logged": "Nothing of them is left in the tables. What the server has logged, sent to\n"
+    "standbys or saved elsewhere is out of reach from here: its administrator's to delete.",
 }
 _STAYS: Final = (
     "What stays: that each ran, when, its agent, thread and state, the numbers that it used, who\n"

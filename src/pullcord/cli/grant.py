@@ -6,6 +6,7 @@ from pullcord.cli.as_json import to_json
 from pullcord.cli.parser import store_path
 from pullcord.cli.store import desk
 from pullcord.errors import InvalidInput
+from pullcord.journal.place import beside
 from pullcord.server.keeper import Keeper
 
 
@@ -16,7 +17,7 @@ def carry_out(asked: Any) -> int:
         if asked.run:
             asked.run = here.find(asked.run)
             here.run(asked.run)
-    keeper = Keeper(f"{store_path(asked.store)}.grants", name="", cookie="")
+    keeper = Keeper(f"{beside(store_path(asked.store))}.grants", name="", cookie="")
     kept, code = keeper.give(
         kind="token",
         name=asked.name,

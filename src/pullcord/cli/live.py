@@ -38,9 +38,9 @@ from pullcord.core.events import (
 )
 from pullcord.core.fold import ends
 from pullcord.core.keys import Keymap
+from pullcord.journal.opening import opened
 from pullcord.journal.reader import Reader
 from pullcord.journal.reading import Cursor
-from pullcord.journal.sqlite import SqliteStore
 
 _ESC_S: Final = 0.05
 # What the bar shows anyhow, or what says nothing to a person.
@@ -275,7 +275,7 @@ class Live:
 
 
 def with_store(path: str, work: Callable[[Desk], None]) -> None:
-    store = SqliteStore(path)
+    store = opened(path)
     try:
         work(Desk(store))
     finally:

@@ -3,8 +3,7 @@
 import os
 import sys
 import time
-from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import closing
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,6 +19,8 @@ from pullcord.cli.words import line
 from pullcord.core.values import check_id
 from pullcord.errors import InvalidInput, RunNotFound
 from pullcord.journal.anchor import AnchorFile, anchor_of, anchored
+from pullcord.journal.opening import opened
+from pullcord.journal.place import beside, is_url
 from pullcord.journal.reading import ALL
 from pullcord.journal.sqlite_look import looking_at
 from pullcord.journal.store import View
@@ -29,28 +30,30 @@ BROKEN: Final = 5
 
 
 def carry_out(asked: Any) -> int:
-    with _looking(asked) as (view, anchor):
-        asked.run = _found(view, asked.run) if asked.run else None
-        match asked.what:
-            case "show":
-                return _show(asked, view)
-            case "verify":
-                return _verify(asked, view, anchor)
-            case "head":
-                return _head(asked, view)
-            case _:
-                return _export(asked, view, anchor)
-
-
-@contextmanager
-def _looking(asked: Any) -> Generator[tuple[View, AnchorFile]]:
-    store = Path(store_path(asked.store)).resolve()
+    store = store_path(asked.store)
     # Before the store is looked at: the anchor never leads, so it cannot lead this look either.
-    anchor = AnchorFile(Path(asked.anchor) if asked.anchor else anchor_of(store))
+    near = Path(beside(store)).resolve()
+    anchor = AnchorFile(Path(asked.anchor) if asked.anchor else anchor_of(near))
     if asked.anchor and not anchor.is_there:
         raise InvalidInput(f"There is no anchor at {asked.anchor}. Nothing was checked.")
-    with looking_at(store) as view:
-        yield view, anchor
+    if is_url(store):
+        with closing(opened(store, make=False)) as there:
+            return there.read(lambda view: _said(asked, view, anchor))
+    with looking_at(near) as view:
+        return _said(asked, view, anchor)
+
+
+def _said(asked: Any, view: View, anchor: AnchorFile) -> int:
+    asked.run = _found(view, asked.run) if asked.run else None
+    match asked.what:
+        case "show":
+            return _show(asked, view)
+        case "verify":
+            return _verify(asked, view, anchor)
+        case "head":
+            return _head(asked, view)
+        case _:
+            return _export(asked, view, anchor)
 
 
 def _found(view: View, said: str) -> str:

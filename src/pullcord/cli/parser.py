@@ -486,7 +486,11 @@ def _add_manner(parser: argparse.ArgumentParser, name: str) -> None:
     if name in ("tour", "demo"):
         add("--pace", type=float, default=1.0, help="0.1 plays it ten times as fast")
     if name not in ("tour", "demo", "completion"):
-        add("--store", default=None, help="the store (default: $PULLCORD_STORE or pullcord.db)")
+        add(
+            "--store",
+            default=None,
+            help="the store: a file, or postgresql://… (default: $PULLCORD_STORE or pullcord.db)",
+        )
         if VERBS[name].is_for_servers:
             add("--server", metavar="URL", default=None, help="a server instead of a store")
             add("--token-file", metavar="FILE", help="the token for it (default: $PULLCORD_TOKEN)")

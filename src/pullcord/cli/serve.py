@@ -23,6 +23,7 @@ from pullcord.cli.stops import Stops
 from pullcord.cli.store import whoami
 from pullcord.cli.webhooks import webhooks
 from pullcord.errors import InvalidInput, PullcordError
+from pullcord.journal.place import beside, shown
 from pullcord.runtime.agents import Agent
 from pullcord.runtime.opening import open_runtime
 from pullcord.runtime.runtime import Runtime
@@ -100,7 +101,7 @@ async def _serve_until(
     ) as runtime:
         listening = _listen(asked)
         port: int = listening.getsockname()[1]
-        keeper = Keeper(f"{path}.grants", name=whoami(None), cookie=f"pullcord-{port}")
+        keeper = Keeper(f"{beside(path)}.grants", name=whoami(None), cookie=f"pullcord-{port}")
         server = Standing(
             runtime,
             listening,
@@ -111,7 +112,7 @@ async def _serve_until(
         )
         await server.start()
         host = f"[{asked.host}]" if ":" in asked.host else asked.host
-        _say(asked, f"http://{host}:{port}/#launch={keeper.launch()}", agents, path)
+        _say(asked, f"http://{host}:{port}/#launch={keeper.launch()}", agents, shown(path))
         if asked.verb == "demo":
             await runtime.start(next(iter(agents)), by=whoami(None))  # so that there is one to stop
         if retain := getattr(asked, "retain", None):

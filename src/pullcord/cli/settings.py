@@ -89,6 +89,9 @@ def settle(asked: Any) -> None:
     asked.server = server.value if server else None
     if server and server.is_of_the_folder:
         _check_folder_server(server)
+    store = found.get("store")
+    if store and store.is_of_the_folder and "://" in str(store.value):
+        _check_folder_store(store)
     asked.keys = found["keys"].value if "keys" in found else {}
     if hasattr(asked, "store"):
         asked.store = found["store"].value if "store" in found else None
@@ -135,6 +138,19 @@ def _check_folder_server(server: Value) -> None:
         f"{server.origin} names the server {str(server.value)[:100]}. A file that comes with a "
         "folder does not decide where your token goes, so nothing was sent. If that server is "
         f"meant: --server, PULLCORD_SERVER, or server = ... in {home_file()}"
+    )
+
+
+def _check_folder_store(store: Value) -> None:
+    """The same for a database: whoever opens it shows it a password, and its runs."""
+    address: Any = import_module("pullcord.journal.address")
+    found = address.parsed(str(store.value))
+    if found.is_here:
+        return
+    raise InvalidInput(
+        f"{store.origin} names the store {found.name}. A file that comes with a folder does not "
+        "decide who is shown your password, so nothing was sent. If that database is meant: "
+        f"--store, PULLCORD_STORE, or store = ... in {home_file()}"
     )
 
 

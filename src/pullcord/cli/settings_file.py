@@ -3,12 +3,14 @@
 import os
 import tomllib
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any, Final, cast
 
 from pullcord.cli.age import seconds
 from pullcord.core.keys import check_key
 from pullcord.core.limits import CAPS, parsed
-from pullcord.errors import InvalidInput
+from pullcord.errors import InvalidInput, StoreRefused
+from pullcord.journal.place import is_url
 
 _KEYS: Final = {
     "store": str,
@@ -38,9 +40,26 @@ def read(path: str) -> dict[str, Any]:
         raise wrong(path, f"it cannot be read ({error})") from None
     for key, value in said.items():
         _check(path, key, value)
-    if "store" in said:
+    if "store" in said and is_url(said["store"]):
+        _check_url(path, said["store"])
+    elif "store" in said:
         said["store"] = os.path.join(os.path.dirname(path), os.path.expanduser(said["store"]))
     return said
+
+
+def _check_url(path: str, url: str) -> None:
+    address: Any = import_module("pullcord.journal.address")
+    try:
+        has_secret = address.parsed(url).has_secret
+    except StoreRefused as error:
+        raise wrong(path, f"store: {error}", "store") from None
+    if has_secret:
+        raise wrong(
+            path,
+            "the URL of the store has a password in it, and secrets do not belong into this file. "
+            "It comes from ~/.pgpass or PGPASSWORD",
+            "store",
+        )
 
 
 def wrong(path: str, why: str, *names: str) -> InvalidInput:

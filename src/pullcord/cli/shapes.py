@@ -234,7 +234,8 @@ class Forgettable(Shape, kw_only=True):
 
 class ForgetShown(Shape, kw_only=True):
     """What was forgotten, or, without `--yes`, would be. `files`: whether the bytes are gone from
-    them (`gone`), or not yet (`held`, `traces`); empty if nothing was to be deleted."""
+    them (`gone`), or not yet (`held`, `traces`), or are a server's to delete (`logged`); empty if
+    nothing was to be deleted."""
 
     is_done: bool
     files: str

@@ -25,15 +25,15 @@ from pullcord.core.states import NEEDS_OWNER, RunState
 from pullcord.core.stops import StopShown
 from pullcord.core.values import check_id
 from pullcord.errors import InvalidInput, JournalError
-from pullcord.journal.clock import SystemClock
 from pullcord.journal.leases import is_held
 from pullcord.journal.ledger import Ledger
 from pullcord.journal.limiting import used_of
+from pullcord.journal.opening import opened
+from pullcord.journal.place import is_url
 from pullcord.journal.reading import ALL, existing, records_of
 from pullcord.journal.snapshots import load
-from pullcord.journal.sqlite import SqliteStore
 from pullcord.journal.steady import steady_now
-from pullcord.journal.store import Head, View
+from pullcord.journal.store import Head, Store, View
 from pullcord.killswitch.flags import Flags
 from pullcord.process import is_gone
 
@@ -43,11 +43,11 @@ T = TypeVar("T")
 class Desk:
     """One store, for one command."""
 
-    def __init__(self, store: SqliteStore) -> None:
+    def __init__(self, store: Store) -> None:
         self.store = store
         self.where = store.name
-        self.clock = SystemClock()
-        self._ledger = Ledger(self.clock, flags=Flags(store.name))
+        self.clock = store.clock
+        self._ledger = Ledger(self.clock, flags=Flags(store.beside))
 
     def command(self, run_id: str, command: Command) -> Ack:
         check_id(run_id)
@@ -161,13 +161,13 @@ class Desk:
 
 
 def existing_store(asked: Any) -> str:
-    """The path of the store that is meant. One that is not there is not made.
+    """The path or the URL of the store that is meant. One that is not there is not made.
 
     Raises:
         InvalidInput: there is none.
     """
     path = store_path(asked.store)
-    if not os.path.exists(path):
+    if not is_url(path) and not os.path.exists(path):
         raise InvalidInput(
             f"There is no store at {path}. Nothing was changed. Name the one that is meant with "
             "--store or PULLCORD_STORE, or start a first run: pullcord run FILE.py:NAME"
@@ -178,7 +178,7 @@ def existing_store(asked: Any) -> str:
 @contextmanager
 def desk(asked: Any) -> Generator[Desk]:
     """Open the store that is meant."""
-    store = SqliteStore(existing_store(asked))
+    store = opened(existing_store(asked), make=False)
     try:
         yield Desk(store)
     finally:

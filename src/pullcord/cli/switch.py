@@ -5,6 +5,7 @@ Pulling it needs no database, and nothing here is loaded that does before it is 
 
 import os
 import sys
+from contextlib import suppress
 from importlib import import_module
 from typing import Any, Final
 
@@ -14,6 +15,7 @@ from pullcord.cli.parser import store_path
 from pullcord.core.values import check_id
 from pullcord.core.visible import visible
 from pullcord.errors import InvalidInput, KillSwitchFailed
+from pullcord.journal.place import beside, is_url, shown
 from pullcord.killswitch.engaging import pull
 from pullcord.killswitch.flags import Flags, Scope, new_note
 from pullcord.killswitch.report import Report, report
@@ -48,18 +50,31 @@ def _scope(asked: Any) -> Scope:
     return scope if scope.kind != "thread" else Scope("thread", check_id(scope.name, kind="thread"))
 
 
-def _where(asked: Any) -> str:
-    path = os.path.realpath(store_path(asked.store))
+def _where(asked: Any) -> tuple[str, str]:
+    """The store that is meant, and the path with which the names of its switch begin."""
+    store = store_path(asked.store)
+    store = store if is_url(store) else os.path.realpath(store)
+    path = beside(store)
     if not os.path.exists(path) and not os.path.exists(f"{path}-side"):
+        near = os.path.dirname(os.path.dirname(path))
+        known = _known_in(near) if is_url(store) else ""
         raise InvalidInput(
-            f"There is no store at {path}. Nothing was stopped. Name the one that is meant with "
-            "--store or PULLCORD_STORE."
+            f"There is no store at {shown(store)}{known}. Nothing was stopped. Name the one that "
+            "is meant with --store or PULLCORD_STORE."
         )
-    return path
+    return store, path
+
+
+def _known_in(near: str) -> str:
+    """Which databases' runs were ever driven on this machine: the same one has several names."""
+    with suppress(OSError):
+        if names := sorted(os.listdir(near)):
+            return f", as far as this machine knows; it knows (in {near}): {', '.join(names)}"
+    return ", as far as this machine knows; no process of it has opened one"
 
 
 def _engage(asked: Any) -> Report:
-    path, scope = _where(asked), _scope(asked)
+    (store, path), scope = _where(asked), _scope(asked)
     flags = Flags(path)
     note = new_note(by=whoami(asked.by), reason=asked.reason, via="terminal")
     try:
@@ -70,22 +85,22 @@ def _engage(asked: Any) -> Report:
             "engaged", path=flags.path(scope), why=error.strerror, now=now
         ) from None
     records: Any = import_module(_RECORDS)
-    held, why_not = records.hold(path, flags, scope, pulled)
+    held, why_not = records.hold(store, flags, scope, pulled)
     return report(flags, held, [pulled], why_not_recorded=why_not)
 
 
 def _release(asked: Any) -> Report:
-    path, scope = _where(asked), _scope(asked)
+    (store, path), scope = _where(asked), _scope(asked)
     records: Any = import_module(_RECORDS)
-    left = records.release(path, scope, by=whoami(asked.by), reason=asked.reason, via="terminal")
+    left = records.release(store, scope, by=whoami(asked.by), reason=asked.reason, via="terminal")
     return report(Flags(path), left, [])
 
 
 def _status(asked: Any) -> Report:
-    path = _where(asked)
+    store, path = _where(asked)
     flags = Flags(path)
     records: Any = import_module(_RECORDS)
-    held, pulled, why_not = records.held(path, flags)
+    held, pulled, why_not = records.held(store, flags)
     return report(flags, held, pulled, why_not_recorded=why_not)
 
 

@@ -6,10 +6,11 @@ from typing import Final
 
 from pullcord.core.states import RunState
 from pullcord.errors import PullcordError
-from pullcord.journal.clock import SystemClock
 from pullcord.journal.holding import held_runs, lower, outcomes, to_hold, unnoted
 from pullcord.journal.ledger import Ledger
-from pullcord.journal.sqlite import SqliteStore
+from pullcord.journal.opening import opened
+from pullcord.journal.place import beside
+from pullcord.journal.store import Store
 from pullcord.killswitch.flags import Flags, Scope
 from pullcord.killswitch.pulled import Pulled
 
@@ -21,7 +22,7 @@ def hold(path: str, flags: Flags, scope: Scope, pulled: Pulled) -> tuple[list[st
     `pulled`: what has been done about this one."""
     try:
         with _opened(path) as store:
-            ledger = Ledger(SystemClock(), flags=flags)
+            ledger = Ledger(store.clock, flags=flags)
             for flag in store.read(lambda view: unnoted(view, flags)):
                 store.write(lambda tx, f=flag: ledger.engaged(tx, f))
             store.write(lambda tx: ledger.answered(tx, scope, pulled))
@@ -49,10 +50,10 @@ def release(path: str, scope: Scope, *, by: str, reason: str, via: str) -> list[
         InvalidInput: it is not engaged.
         StorageFailed: it stays engaged.
     """
-    flags = Flags(path)
+    flags = Flags(beside(path))
     with _opened(path) as store:
         left = store.read(lambda view: held_runs(view, flags, [RunState.PAUSED]))
-        ledger = Ledger(SystemClock(), flags=flags)
+        ledger = Ledger(store.clock, flags=flags)
         store.write(lambda tx: ledger.released(tx, scope, by=by, reason=reason, via=via))
         lower(flags, scope)
         store.poke()
@@ -60,8 +61,8 @@ def release(path: str, scope: Scope, *, by: str, reason: str, via: str) -> list[
 
 
 @contextmanager
-def _opened(path: str) -> Generator[SqliteStore]:
-    store = SqliteStore(path, busy_timeout_s=_BUSY_S)
+def _opened(path: str) -> Generator[Store]:
+    store = opened(path, busy_timeout_s=_BUSY_S, make=False)
     try:
         yield store
     finally:

@@ -15,6 +15,7 @@ from pullcord.core.secrets import Secrets
 from pullcord.errors import InvalidInput
 from pullcord.journal.clock import SystemClock
 from pullcord.journal.journal import Journal
+from pullcord.journal.place import is_url, shown
 
 
 def carry_out(asked: Any) -> int:
@@ -24,7 +25,7 @@ def carry_out(asked: Any) -> int:
     else:
         with desk(asked):  # says so if there is no such store, and makes none
             pass
-        said = asyncio.run(_watch_store(asked, os.path.relpath(store_path(asked.store))))
+        said = asyncio.run(_watch_store(asked, _name(store_path(asked.store))))
     print(said or "Nothing was stopped.")
     return 0
 
@@ -42,10 +43,14 @@ def _refuse_without_a_screen() -> None:
         )
 
 
+def _name(store: str) -> str:
+    return shown(store) if is_url(store) else os.path.relpath(store)
+
+
 async def _watch_store(asked: Any, name: str) -> str | None:
     local: Any = import_module("pullcord.tui.local")
     clock, secrets = SystemClock(), Secrets(from_environment())
-    async with Journal.open(store_path(asked.store), clock=clock, secrets=secrets) as journal:
+    async with Journal.open(store_path(asked.store), secrets=secrets) as journal:
         me = whoami(asked.by)
         return await _shown(asked, local.Local(journal, clock, me=me, name=name), me)
 

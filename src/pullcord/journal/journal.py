@@ -29,7 +29,7 @@ from pullcord.core.stops import Act
 from pullcord.core.values import check_id, check_text
 from pullcord.errors import InvalidId
 from pullcord.journal.checking import check_change, check_ttl
-from pullcord.journal.clock import Clock, SystemClock
+from pullcord.journal.clock import Clock
 from pullcord.journal.hands import Answer, Hands, ThreadHands, settled
 from pullcord.journal.holding import held_runs, lower, outcomes, to_hold, unnoted
 from pullcord.journal.hook_places import HookPlaces
@@ -39,6 +39,7 @@ from pullcord.journal.ledger import Append, Appended, Change, Claim, Lease, Ledg
 from pullcord.journal.limiting import used_of
 from pullcord.journal.live import Live
 from pullcord.journal.memory import MemoryStore
+from pullcord.journal.opening import opened
 from pullcord.journal.reading import (
     ALL,
     START,
@@ -53,7 +54,6 @@ from pullcord.journal.reading import (
 )
 from pullcord.journal.retention import Candidate, Wanted, candidates
 from pullcord.journal.snapshots import load
-from pullcord.journal.sqlite import SqliteStore
 from pullcord.journal.steady import steady_now
 from pullcord.journal.store import Head, LiveText, Scrubbed, StopRow, Store, Transaction, View
 from pullcord.journal.watch import Changed, Watch
@@ -86,7 +86,7 @@ class Journal:
         self.flags = Flags(path)  # the kill switch, which is not in the store
         self.path, self.side = path, f"{path}-side" if path else ""
         self._store = store
-        self._clock = clock or SystemClock()
+        self._clock = clock or store.clock
         self._ledger = Ledger(self._clock, flags=self.flags)
         self._hands = hands or ThreadHands(store)
         self._watch: Watch | None = None
@@ -102,7 +102,8 @@ class Journal:
         clock: Clock | None = None,
         secrets: Secrets | None = None,
     ) -> "Journal":
-        """Open the SQLite store at `path`, made if there is none. `":memory:"` keeps nothing.
+        """Open the SQLite store at `path`, made if there is none; or the PostgreSQL one at a URL,
+        `postgresql://USER@HOST/DATABASE`. `":memory:"` keeps nothing.
 
         Raises:
             StoreRefused: the path cannot serve as a store; the message says what to do.
@@ -110,8 +111,8 @@ class Journal:
         """
         if os.fspath(path) == ":memory:":
             return cls(MemoryStore(), clock=clock, secrets=secrets)
-        store = SqliteStore(path)
-        return cls(store, clock=clock, secrets=secrets, path=store.name)
+        store = opened(path)
+        return cls(store, clock=clock, secrets=secrets, path=store.beside)
 
     async def __aenter__(self) -> "Journal":
         return self

@@ -9,6 +9,7 @@ import msgspec
 
 from pullcord.core.states import LIVING, NEEDS_OWNER, RunState
 from pullcord.journal.chain import Row
+from pullcord.journal.clock import Clock, SystemClock
 from pullcord.journal.store import (
     Head,
     HookPlace,
@@ -30,9 +31,10 @@ _V = TypeVar("_V")
 class MemoryStore:
     """Plain dictionaries under one lock; a transaction that fails takes its changes back."""
 
-    name = "memory"
+    name, beside = "memory", ""
 
     def __init__(self) -> None:
+        self.clock: Clock = SystemClock()
         self._tables = _Tables()
         self._turn = threading.RLock()
         self._listeners: list[_Listener] = []

@@ -16,6 +16,7 @@ import apsw
 
 from pullcord.errors import JournalClosed, StorageFailed
 from pullcord.journal.anchor import Anchor
+from pullcord.journal.clock import Clock, SystemClock
 from pullcord.journal.schema import MIGRATIONS
 from pullcord.journal.sqlite_file import (
     PRAGMAS,
@@ -47,6 +48,7 @@ class SqliteStore:
         self._path = _followed(path)
         self._busy_timeout_s = busy_timeout_s
         self._closed = False
+        self.clock: Clock = SystemClock()  # one machine: its own clock, for as long as it is up
         self._anchor = Anchor(self._path)
         self._readers: list[Connection] = []
         self._readers_lock = threading.Lock()
@@ -66,6 +68,10 @@ class SqliteStore:
 
     @property
     def name(self) -> str:
+        return str(self._path)
+
+    @property
+    def beside(self) -> str:
         return str(self._path)
 
     def write(self, job: Callable[[Transaction], T]) -> T:

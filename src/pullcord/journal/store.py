@@ -11,11 +11,13 @@ import msgspec
 
 from pullcord.core.states import RunState
 from pullcord.journal.chain import Row
+from pullcord.journal.clock import Clock
 
 T = TypeVar("T")
-Scrubbed: TypeAlias = Literal["gone", "held", "traces"]
+Scrubbed: TypeAlias = Literal["gone", "held", "traces", "logged"]
 """`gone`: nothing deleted is left in the files. `held`: not yet, somebody reads what was before.
-`traces`: stray copies may be left, and the store is too large to be written anew by the way."""
+`traces`: stray copies may be left, and the store is too large to be written anew by the way.
+`logged`: nothing is left in the tables; what a server has logged or copied is out of reach."""
 INLINE_MAX_BYTES: Final = 16 * 1024
 
 
@@ -272,7 +274,18 @@ class Store(Protocol):
 
     @property
     def name(self) -> str:
-        """How people know it: a path, a database name."""
+        """How people know it: a path, a database name. No secret is in it."""
+        ...
+
+    @property
+    def beside(self) -> str:
+        """The path with which the names of what lies beside it on this machine begin: the kill
+        switch, the anchor, the side folder. Empty: it has none of these."""
+        ...
+
+    @property
+    def clock(self) -> Clock:
+        """The clock that its leases run on: the same for everybody who can open it."""
         ...
 
     def write(self, job: Callable[[Transaction], T]) -> T:

@@ -7,14 +7,14 @@ decides again, with `admit`, what may still be recorded.
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import TypeAlias, cast
+from typing import NamedTuple, TypeAlias, cast
 
 from pullcord.core.admit import admit
 from pullcord.core.events import Event, Record, TextEnded
 from pullcord.core.fold import evolve
 from pullcord.core.run import Run
 from pullcord.core.states import TABLE
-from pullcord.errors import Conflict
+from pullcord.errors import Conflict, StorageFailed
 from pullcord.journal.journal import Journal
 from pullcord.journal.ledger import Append, Appended, Change, Claim, Lease
 from pullcord.runtime.observing import UNSEEN, Life
@@ -35,12 +35,21 @@ class _Turn(asyncio.Lock):
         self._mine.after_turn()
 
 
+class _Unheard(NamedTuple):
+    """What was sent to the storage, and may or may not have been recorded there."""
+
+    wanted: Wanted  # whoever tries again asks for the very same
+    events: list[Event]
+    after_seq: int
+
+
 class Ownership:
     """The owner's side of a claimed run. Its tasks take turns."""
 
     def __init__(self, journal: Journal, claim: Claim, life: Life = UNSEEN) -> None:
         self._journal = journal
         self._turn = _Turn(self)
+        self._unheard: list[_Unheard] = []
         self.has_news = False  # records, of others or our own, that nobody has looked at yet
         self.after_turn: Callable[[], object] = lambda: None  # called whenever one has ended
         self.lease: Lease = claim.lease
@@ -85,6 +94,8 @@ class Ownership:
             BudgetBusy: it may begin when calls that are under way have ended, or not at all.
         """
         async with self._turn:
+            if (unheard := await self._recorded_unheard(wanted)) is not None:
+                return unheard
             while True:
                 asked = wanted(self.run) if callable(wanted) else (wanted,)
                 asked = [self._journal.sealed(event) for event in asked]  # as we shall read it
@@ -107,6 +118,9 @@ class Ownership:
                     if conflict.run_id != self.run.id or not await self._catch_up():
                         raise
                     continue
+                except StorageFailed:  # the storage may have it all the same
+                    self._unheard.append(_Unheard(wanted, events, self.run.seq))
+                    raise
                 appended = cast("Appended", results[0])
                 if appended.is_refused:  # a limit is reached: what follows from it is there to read
                     await self._catch_up()
@@ -142,6 +156,21 @@ class Ownership:
         """Take in what others have recorded since, and return how many records that was."""
         async with self._turn:
             return await self._catch_up()
+
+    async def _recorded_unheard(self, wanted: Wanted) -> list[Event] | None:
+        """What was recorded when this was asked for before, if it was and nobody was told so: the
+        storage had failed in the middle of the commit. Nobody else writes under our epoch."""
+        unheard = next((one for one in self._unheard if one.wanted is wanted), None)
+        if unheard is None:
+            return None
+        records = await self._journal.read(self.run.id, after_seq=unheard.after_seq)
+        self._unheard.remove(unheard)
+        mine = [record.event for record in records if record.epoch == self.lease.epoch]
+        length = len(unheard.events)
+        if not any(mine[at : at + length] == unheard.events for at in range(len(mine))):
+            return None
+        await self._catch_up()
+        return unheard.events
 
     async def _catch_up(self) -> int:
         records = await self._journal.read(self.run.id, after_seq=self.run.seq)

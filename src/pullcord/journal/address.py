@@ -1,0 +1,130 @@
+"""The URL of a PostgreSQL store: what it names, and what of it may be shown.
+
+Read without PostgreSQL's own library: whoever pulls the kill switch has to find the folder of the
+store while there is neither a server nor a driver.
+"""
+
+import getpass
+import os
+import re
+from pathlib import Path
+from typing import Final, NamedTuple
+from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
+
+from pullcord.errors import StoreRefused
+
+STATE_ENV: Final = "PULLCORD_STATE"
+_SCHEMA: Final = re.compile(r"[a-z_][a-z0-9_]{0,39}")
+_LOOPBACK: Final = re.compile(r"localhost|127(\.[0-9]{1,3}){3}|::1", re.IGNORECASE)
+_NAME_MAX: Final = 200
+_SHOWN: Final = "postgresql://…"  # a URL that cannot be read may have its password anywhere
+
+
+class Address(NamedTuple):
+    """A database, and the schema in it that is ours. `url` may hold a password: nobody is shown it.
+    `hidden` is what must not be in any message, however it is written."""
+
+    url: str
+    host: str  # a name, an address, the folder of a socket; empty: as libpq decides
+    port: str
+    database: str
+    schema: str
+    hidden: tuple[str, ...]
+    has_secret: bool  # in the URL itself
+
+    @property
+    def name(self) -> str:
+        """The same place as people may read it, and a URL that finds it again."""
+        where = quote(self.host, safe=":.,[]") + f":{self.port}"
+        schema = "" if self.schema == "pullcord" else f"?schema={self.schema}"
+        return f"postgresql://{where}/{quote(self.database)}{schema}"
+
+    @property
+    def beside(self) -> str:
+        """See `place.beside`. Whoever names the same database gets the same folder, as far as its
+        names can tell: `localhost` and `127.0.0.1` are one, another name of a machine is not."""
+        host = "localhost" if _LOOPBACK.fullmatch(self.host.strip("[]")) else self.host.lower()
+        parts = (host or "socket", self.port, self.database, self.schema)
+        folder = "_".join(quote(part, safe="").replace("_", "%5F") for part in parts)
+        return str(state_folder() / folder[:_NAME_MAX] / "runs")
+
+    @property
+    def is_here(self) -> bool:
+        """Whether it is this machine, by its name alone."""
+        is_socket = not self.host or self.host.startswith(("/", "@"))
+        return is_socket or bool(_LOOPBACK.fullmatch(self.host.strip("[]")))
+
+    def said(self, text: str) -> str:
+        """What somebody else's message says, in a line without a secret."""
+        line = " ".join(text.split()).rstrip(".")
+        for secret in self.hidden:
+            line = line.replace(secret, "***")
+        return line[:300]
+
+
+def parsed(url: str) -> Address:
+    """What a URL names.
+
+    Raises:
+        StoreRefused: it names nothing, or hides what it names.
+    """
+    try:
+        split = urlsplit(url)
+        given = dict(parse_qsl(split.query, strict_parsing=bool(split.query)))
+    except ValueError:
+        raise _refused(_SHOWN, "it cannot be read as a URL") from None
+    if "service" in given or os.environ.get("PGSERVICE"):
+        raise _refused(_SHOWN, "a service of libpq hides which database is meant")
+    user_info, _, where = split.netloc.rpartition("@")
+    user, _, password = user_info.partition(":")
+    schema = given.pop("schema", "pullcord")
+    host, port = _host_and_port(where)
+    host = unquote(host) or given.get("host") or given.get("hostaddr") or _env("PGHOST")
+    user = unquote(user) or given.get("user") or _env("PGUSER") or getpass.getuser()
+    found = Address(
+        url=split._replace(query=urlencode(given, quote_via=quote)).geturl(),
+        host=host,
+        port=port or given.get("port") or _env("PGPORT") or "5432",
+        database=unquote(split.path[1:]) or given.get("dbname") or _env("PGDATABASE") or user,
+        schema=schema,
+        hidden=_hidden(password, given),
+        has_secret=bool(password or given.get("password") or given.get("sslpassword")),
+    )
+    if not re.fullmatch(r"[0-9,]+", found.port):  # (then a part of a password may stand there)
+        raise _refused(_SHOWN, "what stands for its port is no number")
+    if not _SCHEMA.fullmatch(schema):
+        raise _refused(_SHOWN, f"{schema[:60]!r} cannot be the name of its schema")
+    return found
+
+
+def _hidden(password: str, given: dict[str, str]) -> tuple[str, ...]:
+    plain = [unquote(password), given.get("password", ""), given.get("sslpassword", "")]
+    coded = [password, *(quote(one, safe="") for one in plain), *map(quote, plain)]
+    secrets = {one for one in (*plain, *coded, os.environ.get("PGPASSWORD", "")) if one}
+    return tuple(sorted(secrets, key=len, reverse=True))
+
+
+def _host_and_port(where: str) -> tuple[str, str]:
+    host, colon, port = where.rpartition(":")
+    return (host, port) if colon and not port.endswith("]") else (where, "")
+
+
+def _env(name: str) -> str:
+    return os.environ.get(name, "")
+
+
+def _refused(name: str, why: str) -> StoreRefused:
+    return StoreRefused(
+        name,
+        why=why,
+        instead="Write it as postgresql://USER@HOST:PORT/DATABASE, and the password into "
+        "~/.pgpass or PGPASSWORD.",
+    )
+
+
+def state_folder() -> Path:
+    """Where what belongs to a server's database is kept on this machine."""
+    if said := _env(STATE_ENV):
+        return Path(said)
+    home = _env("XDG_STATE_HOME")
+    return (Path(home) if home else Path.home() / ".local" / "state") / "pullcord"

@@ -1,0 +1,33 @@
+"""What lies beside a store on this machine: the kill switch, the anchor, the folder in which
+runtimes announce themselves. Nothing here needs a database: see `killswitch`."""
+
+from importlib import import_module
+from typing import Any, Final
+
+_URLS: Final = ("postgresql://", "postgres://")
+
+
+def is_url(store: str) -> bool:
+    """Whether a PostgreSQL server is meant, and not a file."""
+    return store.startswith(_URLS)
+
+
+def beside(store: str) -> str:
+    """The path with which the names of what lies beside the store begin: the file's own, or one in
+    a folder of this machine that is named after the server's database.
+
+    Raises:
+        StoreRefused: it is a URL that cannot be meant.
+    """
+    if not is_url(store):
+        return store
+    address: Any = import_module("pullcord.journal.address")
+    return address.parsed(store).beside
+
+
+def shown(store: str) -> str:
+    """The store as it may be shown: no password."""
+    if not is_url(store):
+        return store
+    address: Any = import_module("pullcord.journal.address")
+    return address.parsed(store).name

@@ -1,0 +1,190 @@
+"""A connection may end at any time. What is said about a write is true all the same."""
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import psycopg
+import pytest
+
+from pullcord.errors import StorageFailed
+from pullcord.journal import postgres
+from pullcord.journal.ledger import Ledger
+from pullcord.journal.postgres import PostgresStore
+from pullcord.journal.postgres_link import ask
+from pullcord.journal.store import Transaction, View
+from tests.postgres.server import Server, until
+from tests.postgres.writing import born, create, runs
+
+
+def test_one_that_nobody_used_is_replaced(server: Server, store: PostgresStore) -> None:
+    create(store, "r1")
+    assert runs(store) == ["r1"]
+    before = store.write(lambda tx: tx.number())
+    assert server.terminates() >= 2
+    assert store.write(lambda tx: tx.number()) > before + 1, "nobody knows what came between"
+    create(store, "r2")
+    assert runs(store) == ["r1", "r2"]
+
+
+def test_in_the_middle_of_a_read(server: Server, store: PostgresStore) -> None:
+    create(store, "r1")
+
+    def look(view: View) -> None:
+        assert view.head("r1")
+        server.terminates()
+        view.head("r1")
+
+    with pytest.raises(StorageFailed, match=r"Reading postgresql://.*See that the server runs"):
+        store.read(look)
+    assert runs(store) == ["r1"]
+
+
+def test_in_the_middle_of_a_write(server: Server, store: PostgresStore) -> None:
+    ledger = Ledger(store.clock)
+    create(store, "r1")
+
+    def write(tx: Transaction) -> None:
+        ledger.append(tx, born("r2"))
+        server.terminates()
+        ledger.append(tx, born("r3"))
+
+    before = store.write(lambda tx: tx.number())
+    with pytest.raises(StorageFailed, match=r"Writing to .*Nothing of it was written"):
+        store.write(write)
+    assert runs(store) == ["r1"]
+    assert store.write(lambda tx: tx.number()) > before + 1, "nobody knows what came between"
+    store.write(lambda tx: ledger.append(tx, born("r2")))
+    assert runs(store) == ["r1", "r2"]
+
+
+Meddle = Callable[[Callable[[], Any]], Any]
+
+
+def at_the_commit(monkeypatch: pytest.MonkeyPatch, meddle: Meddle) -> None:
+    """Have `meddle(commit)` called once in place of the next commit."""
+    left = [meddle]
+
+    def asked(db: Any, statements: str) -> Any:
+        if statements.endswith("COMMIT") and "UPDATE" in statements and left:
+            return left.pop()(lambda: ask(db, statements))
+        return ask(db, statements)
+
+    monkeypatch.setattr(postgres, "ask", asked)
+
+
+def test_before_the_commit_arrives(
+    server: Server, store: PostgresStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def end_first(commit: Callable[[], Any]) -> Any:
+        server.terminates()
+        return commit()
+
+    at_the_commit(monkeypatch, end_first)
+    with pytest.raises(StorageFailed, match="Nothing of it was written"):
+        create(store, "r1")
+    assert runs(store) == []
+    create(store, "r1")
+
+
+def break_line(store: PostgresStore, commit: Callable[[], Any]) -> None:
+    """The commit is carried out; what the server says of it gets lost."""
+    pen: Any = getattr(store, "_pen")  # noqa: B009
+    commit()
+    pen.db.pgconn.finish()
+    raise psycopg.OperationalError("server closed the connection unexpectedly")
+
+
+def test_when_the_answer_to_a_commit_is_lost_it_is_looked_up(
+    store: PostgresStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at_the_commit(monkeypatch, lambda commit: break_line(store, commit))
+    create(store, "r1")  # it was carried out, and is answered as that
+    assert runs(store) == ["r1"]
+    create(store, "r2")
+    assert runs(store) == ["r1", "r2"]
+
+
+def test_also_if_others_have_written_since(
+    url: str, store: PostgresStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = PostgresStore(url)
+
+    def overtaken(commit: Callable[[], Any]) -> None:
+        try:
+            break_line(store, commit)
+        finally:
+            create(other, "r2")
+
+    at_the_commit(monkeypatch, overtaken)
+    create(store, "r1")
+    assert runs(store) == ["r1", "r2"]
+    other.close()
+
+
+def test_when_nobody_can_tell_it_is_not_called_undone(
+    own_server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There is no server to ask, for longer than anybody waits."""
+    store = PostgresStore(own_server.url(), busy_timeout_s=0.2)
+
+    def gone(commit: Callable[[], Any]) -> None:
+        try:
+            break_line(store, commit)
+        finally:
+            own_server.kill()
+
+    at_the_commit(monkeypatch, gone)
+    with pytest.raises(StorageFailed) as refused:
+        create(store, "r1")
+    said = str(refused.value)
+    assert "as a whole, or not at all: which of the two is not known" in said
+    assert "Sending it again with the same key is always right" in said
+    assert "Nothing of it was written" not in said
+    own_server.start()
+    assert runs(store) == ["r1"]
+    store.close()
+
+
+def test_a_listener_comes_back_and_reports_a_change(server: Server, store: PostgresStore) -> None:
+    create(store, "r1")
+    listener = store.listen()
+    while listener.wait(0):
+        pass
+    assert server.terminates("SELECT commits%") == 1
+    assert listener.wait(20), "something may have happened meanwhile"
+    create(store, "r2")
+    assert listener.wait(20)
+    listener.close()
+
+
+def test_a_listener_outlives_the_server(own_server: Server) -> None:
+    store = PostgresStore(own_server.url())
+    listener = store.listen()
+    heard = threading.Event()
+    own_server.kill()
+    waiting = threading.Thread(target=lambda: listener.wait(60) and heard.set())
+    waiting.start()
+    own_server.start()
+    until(heard.is_set)
+    waiting.join()
+    while listener.wait(0):
+        pass
+    create(store, "r1")
+    assert listener.wait(20)
+    listener.close()
+    store.close()
+
+
+def test_a_listener_can_be_woken_while_the_server_is_away(own_server: Server) -> None:
+    store = PostgresStore(own_server.url())
+    listener = store.listen()
+    own_server.stop()
+    assert not listener.wait(0.1)
+    woken = threading.Thread(target=lambda: listener.wait(3600))
+    woken.start()
+    listener.wake()
+    woken.join(20)
+    assert not woken.is_alive()
+    listener.close()
+    store.close()

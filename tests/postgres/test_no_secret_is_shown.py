@@ -1,0 +1,139 @@
+"""The password in a store's URL is in no name, error, log, record, file or word of a command."""
+
+import json
+import logging
+import traceback
+from pathlib import Path
+
+import pytest
+
+from pullcord.errors import PullcordError
+from pullcord.journal.address import parsed
+from pullcord.journal.opening import opened
+from pullcord.journal.place import beside, shown
+from pullcord.journal.postgres import PostgresStore
+from tests.cli.terminal import agent
+from tests.postgres.afar import Afar
+from tests.postgres.server import GUARDED, Server
+from tests.postgres.writing import create
+
+SECRET = "p@ss/w:rd%x"
+FORMS = (SECRET, "p%40ss%2Fw%3Ard%25x", "p%40ss/w%3Ard%25x")
+
+
+@pytest.fixture
+def secret_url(server: Server) -> str:
+    server.has_user(GUARDED, f"SUPERUSER PASSWORD '{SECRET}'")
+    return server.url(user=GUARDED, password=SECRET)
+
+
+def is_clean(text: str) -> bool:
+    return not any(form in text for form in (*FORMS, "ss/w:rd"))
+
+
+def test_in_names_logs_and_tables(
+    secret_url: str, server: Server, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    store = PostgresStore(secret_url)
+    create(store, "r1")
+    server.terminates()
+    create(store, "r2")
+    assert is_clean(store.name + store.beside + repr(store) + caplog.text)
+    schema = secret_url.rpartition("=")[2]
+    tables = server.ask("SELECT tablename FROM pg_tables WHERE schemaname = %s", schema)
+    for (table,) in tables:
+        assert is_clean(str(server.ask(f"SELECT t::text FROM {schema}.{table} t")))
+    store.close()
+
+
+WRONG = {
+    "no server": "postgresql://ana:{secret}@127.0.0.1:1/db",
+    "a port that is none": "postgresql://ana:{secret}@localhost:none/db",
+    "not escaped": "postgresql://ana:p@ss/w:rd%x@localhost/db",
+    "in the query": "postgresql://localhost:1/db?password={secret}",
+    "an option that is none": "postgresql://ana:{secret}@localhost:1/db?nonsense=1",
+    "a service": "postgresql://ana:{secret}@/db?service=x",
+    "a schema that is none": "postgresql://ana:{secret}@localhost/db?schema=x-y",
+}
+
+
+@pytest.mark.parametrize("how", WRONG)
+def test_in_errors(how: str, server: Server) -> None:
+    url = WRONG[how].format(secret=FORMS[1])
+    with pytest.raises(PullcordError) as refused:
+        opened(url)
+    said = "".join(traceback.format_exception(refused.value))
+    shown_of_it = said.replace("opened(url)", "")
+    assert is_clean(shown_of_it), shown_of_it
+
+
+def test_in_what_others_say() -> None:
+    """libpq's messages have no password in them today."""
+    address = parsed(f"postgresql://ana:{FORMS[1]}@localhost/db")
+    for form in FORMS:
+        assert address.said(f"no such host:\n {form}.") == "no such host: ***"
+
+
+def test_in_what_commands_print(secret_url: str, tmp_path: Path) -> None:
+    here = Afar(tmp_path, secret_url)
+    said = [
+        here("run", agent("quick"), "--run-id", "r1"),
+        here("ps"),
+        here("show", "r1"),
+        here("doctor"),
+        here("kill-switch", "engage", "--json"),
+        here("kill-switch", "release", "--json"),
+        here("log", "show"),
+        here("log", "verify"),
+        here("pause", "nobody"),
+    ]
+    assert all(is_clean(one.out + one.err) for one in said)
+    files = [str(path) for path in (tmp_path / "state").rglob("*")]
+    assert files
+    assert is_clean("\n".join(files))
+    with here.running("serve", "--port", "0", "--json") as process:
+        assert process.stdout
+        first = process.stdout.readline()
+        assert is_clean(first)
+        assert json.loads(first)["store"] == shown(secret_url)
+    here.env["PULLCORD_STORE"] = secret_url.replace(":5432", ":5433")  # nobody is there
+    away = [here("ps"), here("kill-switch", "status"), here("cancel", "r1")]
+    assert all(one.status != 0 for one in away)
+    assert all(is_clean(one.out + one.err) for one in away)
+
+
+def test_a_settings_file_takes_none(tmp_path: Path, server: Server) -> None:
+    here = Afar(tmp_path, "")
+    del here.env["PULLCORD_STORE"]
+    here.folder = tmp_path
+    (tmp_path / "pullcord.toml").write_text('store = "postgresql://ana:hush@localhost/db"\n')
+    refused = here("ps")
+    assert refused.status == 2
+    assert "secrets do not belong into this file" in refused.err
+    assert "hush" not in refused.err
+    (tmp_path / "pullcord.toml").write_text('store = "postgresql://ana@db.example/db"\n')
+    refused = here("ps")
+    assert refused.status == 2
+    assert "does not decide who is shown your password" in refused.err
+
+
+def test_the_same_database_has_the_same_folder() -> None:
+    for url in ("postgresql://localhost/db", "postgresql://127.0.0.1:5432/db?schema=pullcord"):
+        assert beside(url) == beside("postgresql://ana:secret@localhost:5432/db")
+    assert beside("postgresql://localhost/db") != beside("postgresql://localhost/db?schema=x")
+    assert beside("postgresql://localhost/a_b") != beside("postgresql://localhost/a?schema=b")
+    assert parsed("postgresql:///db?host=/run/postgresql&port=5433").port == "5433"
+    assert parsed(parsed("postgresql://h:1/d?schema=s").name)[1:5] == ("h", "1", "d", "s")
+
+
+def test_the_folder_is_where_it_is_said_to_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    url = "postgresql://db.example:5433/agents"
+    monkeypatch.setenv("PULLCORD_STATE", "/state")
+    assert beside(url) == "/state/db.example_5433_agents_pullcord/runs"
+    monkeypatch.delenv("PULLCORD_STATE")
+    monkeypatch.setenv("XDG_STATE_HOME", "/xdg")
+    assert beside(url) == "/xdg/pullcord/db.example_5433_agents_pullcord/runs"
+    monkeypatch.delenv("XDG_STATE_HOME")
+    monkeypatch.setenv("HOME", "/home/ana")
+    assert beside(url).startswith("/home/ana/.local/state/pullcord/")

@@ -1,0 +1,59 @@
+"""The storage has taken a record and said that it failed: at any write of a run, the run goes on as
+if nothing had been, and nothing is begun or recorded twice."""
+
+import asyncio
+from collections.abc import Callable
+from typing import TypeVar
+
+import pytest
+
+from pullcord import Context, Habits, RunState
+from pullcord.core.events import StepFinished, StepStarted
+from pullcord.errors import StorageFailed
+from pullcord.journal.journal import Journal
+from pullcord.journal.memory import MemoryStore
+from pullcord.journal.store import Store, Transaction
+from pullcord.runtime.runtime import Runtime
+from pullcord.testing.crashing import WrappedStore
+
+T = TypeVar("T")
+FIRST, LAST = 3, 12  # before: it is not started yet; behind: the run is over
+
+
+class UnheardStore(WrappedStore):
+    """Carries out everything, and does not say so of the n-th write."""
+
+    def __init__(self, inner: Store, at: int) -> None:
+        super().__init__(inner)
+        self._at = at
+
+    def write(self, job: Callable[[Transaction], T]) -> T:
+        self.writes += 1
+        result = self._inner.write(job)
+        if self.writes == self._at:
+            raise StorageFailed("Writing to", path="it", why="nobody answers", instead="Wait.")
+        return result
+
+
+@pytest.mark.parametrize("at", range(FIRST, LAST + 1))
+async def test_a_run_goes_on(at: int) -> None:
+    did: list[int] = []
+
+    async def work(number: int) -> int:
+        did.append(number)
+        return number
+
+    async def agent(ctx: Context) -> list[int]:
+        return [await ctx.step("work", work, number) for number in range(3)]
+
+    habits = Habits(lease_s=1, retry_storage_s=0.01)
+    journal = Journal(UnheardStore(MemoryStore(), at))
+    async with Runtime(journal, agents={"agent": agent}, habits=habits) as runtime:
+        run = await runtime.start("agent", run_id="r1")
+        async with asyncio.timeout(30):
+            assert await run.result() == [0, 1, 2]
+        assert (await run.look()).state is RunState.COMPLETED
+        events = [record.event for record in await journal.read("r1")]
+    assert did == [0, 1, 2]
+    assert sum(isinstance(event, StepStarted) for event in events) == 3
+    assert sum(isinstance(event, StepFinished) for event in events) == 3
