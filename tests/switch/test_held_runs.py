@@ -9,7 +9,7 @@ from typing import Final, TypeVar
 
 import pytest
 
-from pullcord import Call, Context, Runtime, tool
+from pullcord import Call, Context, Habits, Runtime, tool
 from pullcord import RunState as S
 from pullcord.core.events import (
     Created,
@@ -31,7 +31,7 @@ from pullcord.killswitch.presence import present
 from pullcord.killswitch.pulled import Pulled
 from tests.agents.line import line
 from tests.agents.provider.reply import say
-from tests.runs.stage import World, happened, names, shown, stage
+from tests.runs.stage import BOUND_S, World, happened, names, shown, stage
 
 T = TypeVar("T")
 ALL: Final = Scope()
@@ -247,6 +247,27 @@ async def test_an_agent_that_ignores_being_cancelled_is_named(tmp_path: Path) ->
         deaf.may_end.set()
         await (await runtime.get("r1")).reached(S.PAUSED)
         assert (await engage(runtime)).left == []
+
+
+async def test_a_step_that_heeds_only_the_second_cancellation_is_not_named(tmp_path: Path) -> None:
+    """It comes at once, and not after the grace that a step has otherwise."""
+    world = World()
+
+    async def hesitant() -> None:
+        world.begun.set()
+        with suppress(asyncio.CancelledError):
+            await world.go_on.wait()
+        await world.go_on.wait()
+
+    async def agent(ctx: Context) -> None:
+        await ctx.step("hesitate", hesitant)
+
+    habits = Habits(stop_grace_s=BOUND_S)
+    async with stage(tmp_path / "runs.db", habits=habits, agent=agent) as runtime:
+        run = await runtime.start("agent", run_id="r1")
+        await world.begun.wait()
+        assert (await engage(runtime)).left == []
+        await run.reached(S.PAUSED)
 
 
 async def test_what_outlives_its_runtime_is_still_found_and_named(tmp_path: Path) -> None:
