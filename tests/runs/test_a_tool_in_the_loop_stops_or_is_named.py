@@ -62,6 +62,14 @@ class Desk:
                 self._hear()
         return "done all the same"
 
+    async def hesitates(self) -> str:
+        """Lose the first cancellation, and heed the second."""
+        try:
+            await self.waits()
+        except asyncio.CancelledError:
+            self._hear()
+        return await self.cooperates()
+
     def _hear(self) -> None:
         self.heard.append("cancelled")
         self.told.set()
@@ -200,6 +208,18 @@ async def test_a_second_press_does_not_wait_for_the_deadline(desk: Desk, how: st
         receipt = await abandoned(runtime, run, desk)
         assert receipt.rung == "abandoned"
         await assert_late_result_is_evidence(runtime, run)
+
+
+async def test_one_press_with_now_is_two_cancellations(desk: Desk) -> None:
+    """Code that loses one, as `asyncio.wait_for` can, is stopped by the second, not let go of."""
+    hesitant = pullcord.tool(stop_grace_s=10**6)(desk.hesitates)
+    async with stage(agent=calls(hesitant)) as runtime:
+        run = await begun(runtime, desk)
+        await run.cancel(by="ana", now=True)
+        receipt = await run.receipt()
+        assert (receipt.interrupted, receipt.rung) == (("hesitates",), "task_cancel")
+        assert receipt.attention == ()
+    assert desk.heard == ["cancelled", "cancelled"]
 
 
 async def test_a_thread_is_named_before_it_starts_and_when_it_is_let_go_of(desk: Desk) -> None:

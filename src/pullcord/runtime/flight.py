@@ -127,7 +127,7 @@ class Flight:
         self._ladder = Alarm(alarms, self._climb)
         self._hold = Alarm(alarms, self.stop)
         self._nudge = Alarm(alarms, self._cancel_inner)
-        self._rungs = 0
+        self._rungs, self._is_hurried = 0, False
         self.landed: asyncio.Task[list[Event] | None] | None = None
 
     @property
@@ -167,9 +167,15 @@ class Flight:
         self._climb()
 
     def hurry(self) -> None:
-        """The second press: the next rungs come at once."""
-        if self._rungs == 1:
+        """The second press: the next rungs come at once. But each in a turn of the loop of its own:
+        of two cancellations in one turn a task hears one."""
+        if self._rungs == 1 and not self._is_hurried:
+            self._is_hurried = True
             self._ladder.off()
+            asyncio.get_running_loop().call_soon(self._climb_on)
+
+    def _climb_on(self) -> None:
+        if self._inner is None or not self._inner.done():
             self._climb()
 
     def redirect(self) -> None:
