@@ -54,6 +54,12 @@ async def sleeps(ctx: Context) -> None:
     await ctx.step("sleep", sleep)
 
 
+async def wanders(_ctx: Context) -> None:
+    """Code of the agent's own, at no door."""
+    mark("wanders")
+    await asyncio.Event().wait()
+
+
 async def hold_the_loop() -> None:
     mark("blocks")
     time.sleep(LIFE_S)  # noqa: ASYNC251 (that is the point)
@@ -140,6 +146,7 @@ async def waits(ctx: Context) -> None:
 AGENTS: Final = {
     "beats": beats,
     "sleeps": sleeps,
+    "wanders": wanders,
     "blocks": blocks,
     "ignores": ignores,
     "threads": threads,

@@ -19,6 +19,7 @@ from pullcord.core.events import (
     StepStarted,
     UndoStarted,
 )
+from pullcord.core.run import Run
 from pullcord.errors import InvalidInput, KillSwitchEngaged
 from pullcord.journal.journal import Journal
 from pullcord.journal.ledger import Append
@@ -29,6 +30,8 @@ from pullcord.killswitch.engaging import pull
 from pullcord.killswitch.flags import Flags, Scope, new_note
 from pullcord.killswitch.presence import present
 from pullcord.killswitch.pulled import Pulled
+from pullcord.runtime import driver
+from pullcord.runtime.memory import Memory, remember
 from tests.agents.line import line
 from tests.agents.provider.reply import say
 from tests.runs.stage import BOUND_S, World, happened, names, shown, stage
@@ -146,6 +149,74 @@ async def test_between_the_intent_of_a_step_and_its_call_it_is_looked_at_once_mo
         await run.reached(S.PAUSED)
         assert [type(one) for one in await happened(runtime, "r1", StepInterrupted)]
     assert world.did == []
+
+
+async def test_a_run_that_was_just_taken_is_not_entered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World()
+
+    async def agent(_ctx: Context) -> None:
+        world.did.append("entered")
+
+    async with stage(tmp_path / "runs.db", agent=agent) as runtime:
+
+        async def remembered(journal: Journal, run: Run) -> Memory:
+            found = await remember(journal, run)
+            runtime.journal.flags.raise_it(ALL, new_note(by="ana", reason="", via="test"))
+            runtime.switch.look()
+            while not runtime.switch.raised:  # noqa: ASYNC110 (its thread brings it about)
+                await asyncio.sleep(0)
+            return found
+
+        monkeypatch.setattr(driver, "remember", remembered)
+        run = await runtime.start("agent", run_id="r1")
+        await run.reached(S.PAUSED)
+    assert world.did == []
+
+
+async def test_a_run_is_cut_also_while_its_driver_waits_for_the_journal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where there are many runs, the journal's answers to the others are before it."""
+    world, look = World(), driver.Driver._look  # pyright: ignore[reportPrivateUsage]
+
+    async def looks_later(self: driver.Driver) -> None:
+        if runtime.switch.raised:
+            await world.go_on.wait()
+        await look(self)
+
+    async def agent(ctx: Context) -> None:
+        await ctx.step("look", world.slow, "looked", effect="none")
+
+    monkeypatch.setattr(driver.Driver, "_look", looks_later)
+    async with stage(tmp_path / "runs.db", agent=agent) as runtime:
+        run = await runtime.start("agent", run_id="r1")
+        await world.begun.wait()
+        assert (await engage(runtime)).left == []
+        world.go_on.set()
+        await run.reached(S.PAUSED)
+    assert world.did == []
+
+
+async def test_what_a_runtime_has_cut_it_pauses_whoever_else_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its housekeeping, and whoever pulls it, come later; by then it may be released again."""
+    world = World()
+
+    async def nobody(_: Journal) -> list[str]:
+        return []
+
+    async def agent(ctx: Context) -> None:
+        await ctx.step("look", world.slow, "looked", effect="none")
+
+    monkeypatch.setattr(Journal, "hold", nobody)
+    async with stage(tmp_path / "runs.db", agent=agent) as runtime:
+        run = await runtime.start("agent", run_id="r1")
+        await world.begun.wait()
+        await engage(runtime)
+        await run.reached(S.PAUSED)
 
 
 async def test_and_between_the_intent_of_an_undo_and_its_call(

@@ -84,14 +84,18 @@ def test_nothing_starts_after_a_restart_and_the_release_resumes_nothing(home: Ho
 def test_a_blocked_event_loop(home: House, kind: str) -> None:
     """Its thread answers for it: nothing starts, process tools are dead, what blocks is named, or
     killed with its process."""
-    process = home.opens("tools=2", "beats=1", "blocks=1", kind=kind)
-    home.has_begun(works=2, beat=1, blocks=1)
+    process = home.opens("tools=2", "beats=1", "wanders=1", "blocks=1", kind=kind)
+    home.has_begun(works=2, beat=1, wanders=1, blocks=1)
     pulled = home.pulls()
     acknowledged_ns = time.monotonic_ns()
     home.until(lambda: not home.living())
     assert pulled.killed == ([process.pid] if kind == "killable" else [])
     named = [one.what.partition(" of ")[0] for one in pulled.left]
     assert ("step 'hold the loop'" in named) is (kind == "embedded")
+    others = [one.why for one in pulled.left if one.what.startswith("run wanders-0 ")]
+    assert [why.partition(";")[0] for why in others] == (
+        ["its event loop is held"] if kind == "embedded" else []
+    )
     assert is_quiet(home, acknowledged_ns)
 
 
@@ -154,14 +158,14 @@ def test_a_warden_that_stands_still_is_named(home: House) -> None:
 
 
 def test_the_database_is_locked_for_good(home: House) -> None:
-    home.opens("beats=2", "tools=2")
-    home.has_begun(beat=20, works=2)
+    home.opens("beats=2", "tools=2", "wanders=1")
+    home.has_begun(beat=20, works=2, wanders=1)
     blocker = sqlite3.connect(home.store, isolation_level=None)
     blocker.execute("BEGIN EXCLUSIVE")
     try:
         pulled = home.pulls()
         acknowledged_ns = time.monotonic_ns()
-        assert pulled.left == []
+        assert (pulled.left, pulled.killed) == ([], [])  # cut, though nobody could be told yet
         assert not home.living()
         assert is_quiet(home, acknowledged_ns)
     finally:
