@@ -20,6 +20,7 @@ from bench import (
     guards,
     killswitch,
     page,
+    postgres,
     reading,
     scale,
     secrets,
@@ -34,6 +35,7 @@ THEMES = {
     theme.__name__.removeprefix("bench."): theme
     for theme in (
         commits,
+        postgres,
         controls,
         reading,
         scale,

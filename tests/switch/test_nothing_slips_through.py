@@ -106,7 +106,11 @@ async def test_a_server_that_pulls_it_does_not_kill_itself(
 ) -> None:
     """It may be killed, and cannot stop what it does; but who would answer the admin then?"""
     stairs, signals = Stairs(), list[int]()
-    monkeypatch.setattr(signal, "pidfd_send_signal", lambda _, number: signals.append(number))
+
+    def note(_pidfd: int, number: int) -> None:
+        signals.append(number)
+
+    monkeypatch.setattr(signal, "pidfd_send_signal", note)
 
     @tool(run_in="thread")
     def climb() -> None:
@@ -299,7 +303,11 @@ def test_who_is_called_killed_is_dead(
     who = Present(f"{namespace}-{innocent.pid}-{began}-{name}", is_killable=True)
     file = announce(str(side), who)
     dying = threading.Timer(0.3, innocent.kill)
-    monkeypatch.setattr(signal, "pidfd_send_signal", lambda *_: dying.start())
+
+    def begin(_pidfd: int, _number: int) -> None:
+        dying.start()
+
+    monkeypatch.setattr(signal, "pidfd_send_signal", begin)
     assert pulls(side) == ([innocent.pid], [])
     assert innocent.poll() == -signal.SIGKILL
     dying.join()
