@@ -14,10 +14,9 @@ from playwright.async_api import Page, async_playwright
 from starlette.applications import Starlette
 
 from tests.demo.asking import ask
-from tests.web.browser import expect
+from tests.web.browser import chromium_path, expect
 
 APP = Path(__file__).parents[2] / "examples" / "host" / "app.py"
-CHROMIUM = "/usr/bin/chromium"
 
 
 @asynccontextmanager
@@ -70,7 +69,8 @@ async def browser(app: Starlette) -> AsyncGenerator[Page]:
     serving = asyncio.create_task(server.serve(sockets=[listening]))
     async with async_playwright() as playwright:
         chromium = await playwright.chromium.launch(
-            executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu", "--disable-quic"]
+            executable_path=chromium_path(),
+            args=["--no-sandbox", "--disable-gpu", "--disable-quic"],
         )
         address = f"http://127.0.0.1:{listening.getsockname()[1]}"
         yield await chromium.new_page(base_url=address)

@@ -61,13 +61,13 @@ def expect(what: Locator) -> Any:
 
 def chromium_path() -> str:
     """Where Chromium is. There is no test without it, and none is skipped."""
-    named = os.environ.get("PULLCORD_CHROMIUM") or "/usr/bin/chromium"
+    named = os.environ.get("PULLCORD_CHROMIUM") or "/usr/bin/chromium-headless-shell"
     found = shutil.which(named)
     if not found:
         raise FileNotFoundError(
-            f"{named} is not there, and the page is tested in a real browser. Install it "
-            "(apt-get install --no-install-recommends chromium fonts-dejavu-core) or say where "
-            "another Chromium is: PULLCORD_CHROMIUM=/path/to/it"
+            f"{named} is not there, and the page is tested in a real browser. Install it (apt-get "
+            "install --no-install-recommends chromium-headless-shell fonts-dejavu-core) or say "
+            "where another Chromium is: PULLCORD_CHROMIUM=/path/to/it"
         )
     return found
 
