@@ -1,6 +1,7 @@
 """The kill switch: from the pull until every tool is dead and nothing more can start, whatever
 state the runtime is in; and what it costs a step that there is one."""
 
+import os
 import signal
 import sqlite3
 import tempfile
@@ -8,6 +9,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from tests.postgres.server import Server, serving
 from tests.switch.house import House, house
 
 from bench.figures import Figure, p50
@@ -19,7 +21,38 @@ LOOKS = 20_000
 
 
 async def measure(folder: Path) -> list[Figure]:
-    return [*_pulling(), _looking(folder)]
+    os.environ["PULLCORD_STATE"] = str(folder / "state")
+    with serving() as server:
+        absent = _absent(server)
+    return [*_pulling(), *absent, _looking(folder)]
+
+
+def _absent(server: Server) -> list[Figure]:
+    """The store is in PostgreSQL, whose server is not there any more, or says nothing."""
+
+    def killed(_home: House) -> None:
+        server.kill()
+
+    def frozen(_home: House) -> None:
+        server.freezes()
+
+    figures: list[Figure] = []
+    for name, prepare in (("killed", killed), ("frozen", frozen)):
+        pulls: list[tuple[float, int]] = []
+        for _ in range(ROUNDS):
+            pulls.append(_pull(prepare, "killable", blocks=False, url=server.url()))
+            server.is_back()
+        figures += _figures(f"its PostgreSQL {name}", pulls)
+    return figures
+
+
+def _figures(name: str, pulls: list[tuple[float, int]]) -> list[Figure]:
+    dead, late = zip(*pulls, strict=True)
+    over = f"{len(pulls)} pulls, {TOOLS} process tools and 10 busy runs each"
+    return [
+        Figure(f"all tools dead, runtime {name}, worst", max(dead), 2, "s", over),
+        Figure("… starts after the acknowledgement", sum(late), 0, "starts", over),
+    ]
 
 
 def _pulling() -> list[Figure]:
@@ -32,15 +65,14 @@ def _pulling() -> list[Figure]:
         ("stopped, and not to be killed", _stop, "embedded"),
     ):
         blocks = name == "its loop blocked"
-        dead, late = zip(*(_pull(prepare, kind, blocks=blocks) for _ in range(ROUNDS)), strict=True)
-        over = f"{ROUNDS} pulls, {TOOLS} process tools and 10 busy runs each"
-        figures.append(Figure(f"all tools dead, runtime {name}, worst", max(dead), 2, "s", over))
-        figures.append(Figure("… starts after the acknowledgement", sum(late), 0, "starts", over))
+        figures += _figures(name, [_pull(prepare, kind, blocks=blocks) for _ in range(ROUNDS)])
     return figures
 
 
-def _pull(prepare: Callable[[House], object], kind: str, *, blocks: bool) -> tuple[float, int]:
-    with tempfile.TemporaryDirectory() as folder, house(Path(folder)) as home:
+def _pull(
+    prepare: Callable[[House], object], kind: str, *, blocks: bool, url: str = ""
+) -> tuple[float, int]:
+    with tempfile.TemporaryDirectory() as folder, house(Path(folder), url) as home:
         home.opens(f"tools={TOOLS}", "beats=10", f"blocks={int(blocks)}", kind=kind)
         home.has_begun(works=TOOLS, beat=20, blocks=int(blocks))
         kept = prepare(home)
