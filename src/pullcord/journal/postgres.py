@@ -31,6 +31,7 @@ T = TypeVar("T")
 _ENDS: Final = f"SELECT commits, records, texts, {SHOWN} FROM store"
 _HELD_S: Final = 5.0  # how long to wait for readers of what was before; longer ones are told of
 _AGAIN_S: Final = 0.05
+_STILL_S: Final = 10  # a writer that is silent for so long is stopped, suspended or gone
 COMMITS_KEPT: Final = 10_000  # so many are known by their tokens
 REWRITE_MAX_BYTES: Final = 64 * 1024 * 1024  # more than that would hold up writers for too long
 
@@ -165,7 +166,7 @@ class PostgresStore:
         if self._pen is not None:
             try:
                 return self._begin_on(self._pen)
-            except psycopg.OperationalError:
+            except psycopg.Error:
                 if not self._pen.db.broken:
                     raise
                 self._drop_pen()
@@ -178,8 +179,10 @@ class PostgresStore:
         # because each statement then sees what was committed before the lock was ours; a stricter
         # level would look at the store as it was when we began to wait.
         begin = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
+        # Only its own server can end one whose machine is gone: others would wait for hours.
+        still = f"SET LOCAL idle_in_transaction_session_timeout TO '{_STILL_S}s'"
         lock = f"SELECT pg_advisory_xact_lock({self._link.lock})"
-        row = ask(pen.db, f"{begin}; {lock}; {_ENDS}")
+        row = ask(pen.db, f"{begin}; {still}; {lock}; {_ENDS}")
         pen.begun(self._heard(row))
         return pen
 
@@ -208,7 +211,7 @@ class PostgresStore:
                 f"SELECT pg_notify('{self._link.channel}', ''); COMMIT",
             )
             pen.done()
-        except psycopg.OperationalError as lost:
+        except psycopg.Error as lost:  # (not every last word of a server is an OperationalError)
             if not pen.db.broken:
                 raise  # the server has said no
             self._drop_pen()
