@@ -85,7 +85,7 @@ def _engage(asked: Any) -> Report:
             "engaged", path=flags.path(scope), why=error.strerror, now=now
         ) from None
     records: Any = import_module(_RECORDS)
-    held, why_not = records.hold(store, flags, scope, pulled)
+    held, pulled, why_not = records.hold(store, flags, scope, pulled)
     return report(flags, held, [pulled], why_not_recorded=why_not)
 
 
