@@ -28,7 +28,7 @@ def secret_url(server: Server) -> str:
 
 
 def is_clean(text: str) -> bool:
-    return not any(form in text for form in (*FORMS, "ss/w:rd"))
+    return not any(form in text for form in (*FORMS, "ss/w:rd", "ss@local", "ana:1"))
 
 
 def test_in_names_logs_and_tables(
@@ -51,6 +51,15 @@ WRONG = {
     "no server": "postgresql://ana:{secret}@127.0.0.1:1/db",
     "a port that is none": "postgresql://ana:{secret}@localhost:none/db",
     "not escaped": "postgresql://ana:p@ss/w:rd%x@localhost/db",
+    "an @ that is not": "postgresql://ana:x@ss/w:rd@localhost/db",
+    "an @ alone": "postgresql://ana:p@ss@localhost:1/db",
+    "a / behind a number": "postgresql://ana:1/p@ss@localhost:1/db",
+    "a / behind a number, alone": "postgresql://ana:1/ss@localhost:1/db",
+    "a # behind a number": "postgresql://ana:1#ss@localhost:1/db",
+    "a ? behind a number": "postgresql://ana:1?x=ss@localhost:1/db",
+    "a driver's name": "postgresql+psycopg://ana:{secret}@localhost:1/db",
+    "in capitals": "PostgreSQL://ana:{secret}@localhost:1/db",
+    "in quotes": "'postgresql://ana:{secret}@localhost:1/db'",
     "in the query": "postgresql://localhost:1/db?password={secret}",
     "an option that is none": "postgresql://ana:{secret}@localhost:1/db?nonsense=1",
     "a service": "postgresql://ana:{secret}@/db?service=x",

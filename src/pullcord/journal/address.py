@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
 from pullcord.errors import StoreRefused
+from pullcord.journal.place import SCHEMES
 
 STATE_ENV: Final = "PULLCORD_STATE"
 _SCHEMA: Final = re.compile(r"[a-z_][a-z0-9_]{0,39}")
@@ -75,6 +76,11 @@ def parsed(url: str) -> Address:
         raise _refused(_SHOWN, "it cannot be read as a URL") from None
     if "service" in given or os.environ.get("PGSERVICE"):
         raise _refused(_SHOWN, "a service of libpq hides which database is meant")
+    if not url.startswith(SCHEMES):
+        raise _refused(_SHOWN, f"it does not begin with {SCHEMES[0]}")
+    if url.count("@") > 1 or ("@" in url and "@" not in split.netloc) or split.fragment:
+        # libpq ends a password elsewhere than we do, and what it takes for a host it tells.
+        raise _refused(_SHOWN, "an @, /, ? or # of a password is written as %40, %2F, %3F or %23")
     user_info, _, where = split.netloc.rpartition("@")
     user, _, password = user_info.partition(":")
     schema = given.pop("schema", "pullcord")
