@@ -4,10 +4,11 @@ import json
 import logging
 import traceback
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
-from pullcord.errors import PullcordError
+from pullcord.errors import InvalidInput, PullcordError
 from pullcord.journal.address import parsed
 from pullcord.journal.opening import opened
 from pullcord.journal.place import beside, shown
@@ -134,6 +135,33 @@ def test_the_same_database_has_the_same_folder() -> None:
     assert beside("postgresql://localhost/a_b") != beside("postgresql://localhost/a?schema=b")
     assert parsed("postgresql:///db?host=/run/postgresql&port=5433").port == "5433"
     assert parsed(parsed("postgresql://h:1/d?schema=s").name)[1:5] == ("h", "1", "d", "s")
+
+
+def test_a_long_name_is_not_cut_to_anothers() -> None:
+    hosts = ",".join(f"agents-{n}.cluster-c1a2b3c4d5e6.eu-central-1.rds.example" for n in range(5))
+    url = f"postgresql://{hosts}/agents"
+    folders = {beside(one) for one in (url, f"{url}2", f"{url}?schema=x", f"{url}?schema=y")}
+    assert len(folders) == 4
+    assert all(len(Path(folder).parent.name) <= 200 for folder in folders)
+
+
+def test_who_has_no_home_is_told_what_to_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    def nobody(*_: object) -> NoReturn:
+        raise KeyError("getpwuid(): uid not found: 54321")
+
+    for name in (
+        "PULLCORD_STATE",
+        "XDG_STATE_HOME",
+        "HOME",
+        "LOGNAME",
+        "USER",
+        "LNAME",
+        "USERNAME",
+    ):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("pwd.getpwuid", nobody)
+    with pytest.raises(InvalidInput, match=r"no home.*PULLCORD_STATE"):
+        beside("postgresql://db.example/agents")
 
 
 def test_the_folder_is_where_it_is_said_to_be(monkeypatch: pytest.MonkeyPatch) -> None:

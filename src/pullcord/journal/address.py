@@ -7,17 +7,18 @@ store while there is neither a server nor a driver.
 import getpass
 import os
 import re
+from hashlib import sha256
 from pathlib import Path
 from typing import Final, NamedTuple
 from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
-from pullcord.errors import StoreRefused
+from pullcord.errors import InvalidInput, StoreRefused
 from pullcord.journal.place import SCHEMES
 
 STATE_ENV: Final = "PULLCORD_STATE"
 _SCHEMA: Final = re.compile(r"[a-z_][a-z0-9_]{0,39}")
 _LOOPBACK: Final = re.compile(r"localhost|127(\.[0-9]{1,3}){3}|::1", re.IGNORECASE)
-_NAME_MAX: Final = 200
+_NAME_MAX: Final = 200  # of a folder; the digest of a longer one comes behind its beginning
 _SHOWN: Final = "postgresql://…"  # a URL that cannot be read may have its password anywhere
 
 
@@ -47,7 +48,9 @@ class Address(NamedTuple):
         host = "localhost" if _LOOPBACK.fullmatch(self.host.strip("[]")) else self.host.lower()
         parts = (host or "socket", self.port, self.database, self.schema)
         folder = "_".join(quote(part, safe="").replace("_", "%5F") for part in parts)
-        return str(state_folder() / folder[:_NAME_MAX] / "runs")
+        if len(folder) > _NAME_MAX:  # several hosts, say
+            folder = f"{folder[: _NAME_MAX - 33]}~{sha256(folder.encode()).hexdigest()[:32]}"
+        return str(state_folder() / folder / "runs")
 
     @property
     def is_here(self) -> bool:
@@ -86,7 +89,7 @@ def parsed(url: str) -> Address:
     schema = given.pop("schema", "pullcord")
     host, port = _host_and_port(where)
     host = unquote(host) or given.get("host") or given.get("hostaddr") or _env("PGHOST")
-    user = unquote(user) or given.get("user") or _env("PGUSER") or getpass.getuser()
+    user = unquote(user) or given.get("user") or _env("PGUSER") or _whoever()
     found = Address(
         url=split._replace(query=urlencode(given, quote_via=quote)).geturl(),
         host=host,
@@ -115,6 +118,13 @@ def _host_and_port(where: str) -> tuple[str, str]:
     return (host, port) if colon and not port.endswith("]") else (where, "")
 
 
+def _whoever() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # (OSError from Python 3.13 on)
+        return ""
+
+
 def _env(name: str) -> str:
     return os.environ.get(name, "")
 
@@ -132,5 +142,12 @@ def state_folder() -> Path:
     """Where what belongs to a server's database is kept on this machine."""
     if said := _env(STATE_ENV):
         return Path(said)
-    home = _env("XDG_STATE_HOME")
-    return (Path(home) if home else Path.home() / ".local" / "state") / "pullcord"
+    if home := _env("XDG_STATE_HOME"):
+        return Path(home) / "pullcord"
+    try:
+        return Path.home() / ".local" / "state" / "pullcord"
+    except RuntimeError:  # a container's user whom nobody knows
+        raise InvalidInput(
+            "This user has no home, so there is no folder for the kill switch of the store. "
+            f"Nothing was changed. Name one: {STATE_ENV}"
+        ) from None
