@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import NoReturn
 
 import pytest
+from psycopg.conninfo import conninfo_to_dict
 
 from pullcord.errors import InvalidInput, PullcordError
 from pullcord.journal.address import parsed
@@ -126,6 +127,29 @@ def test_a_settings_file_takes_none(tmp_path: Path, server: Server) -> None:
     refused = here("ps")
     assert refused.status == 2
     assert "does not decide who is shown your password" in refused.err
+
+
+@pytest.mark.parametrize("more", ["hostaddr=192.0.2.1", "host=db.example"])
+def test_a_settings_file_cannot_say_localhost_and_mean_another(
+    more: str, tmp_path: Path, server: Server
+) -> None:
+    here = Afar(tmp_path, "")
+    del here.env["PULLCORD_STORE"]
+    here.folder = tmp_path
+    store = f"postgresql://localhost:1/db?{more}"
+    (tmp_path / "pullcord.toml").write_text(f'store = "{store}"\n')
+    refused = here("ps")
+    assert refused.status == 2
+    assert "password" in refused.err or "twice" in refused.err
+
+
+def test_what_libpq_reads_is_what_is_written(server: Server) -> None:
+    store = PostgresStore(f"postgresql:///postgres?host={server.socket}&user=pullcord&schema=empty")
+    create(store, "r1")
+    store.close()
+    url = parsed("postgresql://h/db?password=a+b%26c&options=-c%20x%3D1").url
+    assert conninfo_to_dict(url)["password"] == "a+b&c"
+    assert conninfo_to_dict(url)["options"] == "-c x=1"
 
 
 def test_the_same_database_has_the_same_folder() -> None:

@@ -10,7 +10,7 @@ import re
 from hashlib import sha256
 from pathlib import Path
 from typing import Final, NamedTuple
-from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
+from urllib.parse import quote, unquote, urlencode, urlsplit
 
 from pullcord.errors import InvalidInput, StoreRefused
 from pullcord.journal.place import SCHEMES
@@ -33,6 +33,7 @@ class Address(NamedTuple):
     schema: str
     hidden: tuple[str, ...]
     has_secret: bool  # in the URL itself
+    reached_at: str  # the host, unless the URL says where that really is
 
     @property
     def name(self) -> str:
@@ -54,9 +55,9 @@ class Address(NamedTuple):
 
     @property
     def is_here(self) -> bool:
-        """Whether it is this machine, by its name alone."""
-        is_socket = not self.host or self.host.startswith(("/", "@"))
-        return is_socket or bool(_LOOPBACK.fullmatch(self.host.strip("[]")))
+        """Whether it is this machine, by what the URL says alone."""
+        is_socket = not self.reached_at or self.reached_at.startswith(("/", "@"))
+        return is_socket or bool(_LOOPBACK.fullmatch(self.reached_at.strip("[]")))
 
     def said(self, text: str) -> str:
         """What somebody else's message says, in a line without a secret."""
@@ -74,7 +75,7 @@ def parsed(url: str) -> Address:
     """
     try:
         split = urlsplit(url)
-        given = dict(parse_qsl(split.query, strict_parsing=bool(split.query)))
+        given = _options(split.query)
     except ValueError:
         raise _refused(_SHOWN, "it cannot be read as a URL") from None
     if "service" in given or os.environ.get("PGSERVICE"):
@@ -88,16 +89,20 @@ def parsed(url: str) -> Address:
     user, _, password = user_info.partition(":")
     schema = given.pop("schema", "pullcord")
     host, port = _host_and_port(where)
+    names = {"host": host, "port": port, "dbname": split.path[1:], "user": user}
+    if twice := [name for name, said in names.items() if said and name in given]:
+        raise _refused(_SHOWN, f"it names its {twice[0]} twice")  # libpq would take the last
     host = unquote(host) or given.get("host") or given.get("hostaddr") or _env("PGHOST")
     user = unquote(user) or given.get("user") or _env("PGUSER") or _whoever()
     found = Address(
-        url=split._replace(query=urlencode(given, quote_via=quote)).geturl(),
+        url=f"{SCHEMES[0]}{split.netloc}{split.path}?{urlencode(given, quote_via=quote)}",
         host=host,
         port=port or given.get("port") or _env("PGPORT") or "5432",
         database=unquote(split.path[1:]) or given.get("dbname") or _env("PGDATABASE") or user,
         schema=schema,
         hidden=_hidden(password, given),
         has_secret=bool(password or given.get("password") or given.get("sslpassword")),
+        reached_at=given.get("hostaddr") or host,
     )
     if not re.fullmatch(r"[0-9,]+", found.port):  # (then a part of a password may stand there)
         raise _refused(_SHOWN, "what stands for its port is no number")
@@ -111,6 +116,16 @@ def _hidden(password: str, given: dict[str, str]) -> tuple[str, ...]:
     coded = [password, *(quote(one, safe="") for one in plain), *map(quote, plain)]
     secrets = {one for one in (*plain, *coded, os.environ.get("PGPASSWORD", "")) if one}
     return tuple(sorted(secrets, key=len, reverse=True))
+
+
+def _options(query: str) -> dict[str, str]:
+    """As libpq reads them: a + is a +, and the last one counts.
+
+    Raises:
+        ValueError: one has no value.
+    """
+    pairs = [one.split("=") for one in query.split("&")] if query else []
+    return {unquote(name): unquote(value) for name, value in pairs}
 
 
 def _host_and_port(where: str) -> tuple[str, str]:
