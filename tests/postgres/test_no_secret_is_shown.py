@@ -188,6 +188,18 @@ def test_who_has_no_home_is_told_what_to_name(monkeypatch: pytest.MonkeyPatch) -
         beside("postgresql://db.example/agents")
 
 
+@pytest.mark.parametrize("name", ["PULLCORD_STATE", "XDG_STATE_HOME", "HOME"])
+def test_a_folder_that_depends_on_where_one_is_is_refused(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A program that goes into another folder would not see its switch any more."""
+    for other in ("PULLCORD_STATE", "XDG_STATE_HOME"):
+        monkeypatch.delenv(other, raising=False)
+    monkeypatch.setenv(name, "state")
+    with pytest.raises(InvalidInput, match=r"begins with /: PULLCORD_STATE"):
+        beside("postgresql://db.example/agents")
+
+
 def test_the_folder_is_where_it_is_said_to_be(monkeypatch: pytest.MonkeyPatch) -> None:
     url = "postgresql://db.example:5433/agents"
     monkeypatch.setenv("PULLCORD_STATE", "/state")

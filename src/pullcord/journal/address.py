@@ -154,15 +154,21 @@ def _refused(name: str, why: str) -> StoreRefused:
 
 
 def state_folder() -> Path:
-    """Where what belongs to a server's database is kept on this machine."""
-    if said := _env(STATE_ENV):
-        return Path(said)
-    if home := _env("XDG_STATE_HOME"):
-        return Path(home) / "pullcord"
+    """Where what belongs to a server's database is kept on this machine.
+
+    Raises:
+        InvalidInput: nowhere, or at another place for each who asks.
+    """
+    said, home = _env(STATE_ENV), _env("XDG_STATE_HOME")
     try:
-        return Path.home() / ".local" / "state" / "pullcord"
+        folder = Path(said or home or Path.home() / ".local" / "state")
     except RuntimeError:  # a container's user whom nobody knows
+        folder = Path()
+    if not folder.is_absolute():  # who goes elsewhere would look at another switch
+        given = said or home
+        why = f"{given} does not begin with /" if given else "this user has no home"
         raise InvalidInput(
-            "This user has no home, so there is no folder for the kill switch of the store. "
-            f"Nothing was changed. Name one: {STATE_ENV}"
-        ) from None
+            f"There is no folder for the kill switch of this store: {why}. "
+            f"Nothing was changed. Name one that begins with /: {STATE_ENV}"
+        )
+    return folder if said else folder / "pullcord"
