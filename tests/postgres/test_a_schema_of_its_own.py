@@ -82,6 +82,25 @@ def test_a_user_who_may_do_nothing_else_can_use_a_schema_that_is_his(
     store.close()
 
 
+def test_whose_tables_they_are_not_does_not_say_that_they_were_rewritten(
+    server: Server, url: str
+) -> None:
+    """VACUUM FULL of another user's table is a warning, and nothing is done."""
+    schema = schema_of(url)
+    owner = PostgresStore(url)
+    create(owner, "r1")
+    server.has_user("guest")
+    server.ask(f"GRANT ALL ON SCHEMA {schema} TO guest")
+    server.ask(f"GRANT ALL ON ALL TABLES IN SCHEMA {schema} TO guest")
+    guest = PostgresStore(server.url(schema, user="guest"))
+    guest.write(lambda tx: tx.erase("r1", [b"x" * 32], thread="r1"))
+    assert guest.scrub() == "traces"
+    assert owner.scrub() == "logged"
+    assert guest.scrub() == "logged"
+    owner.close()
+    guest.close()
+
+
 def test_a_server_that_does_not_flush_is_refused(own_server: Server) -> None:
     own_server.ask("ALTER SYSTEM SET fsync = off")
     own_server.ask("SELECT pg_reload_conf()")

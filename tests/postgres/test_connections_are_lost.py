@@ -151,7 +151,7 @@ def test_a_listener_comes_back_and_reports_a_change(server: Server, store: Postg
     listener = store.listen()
     while listener.wait(0):
         pass
-    assert server.terminates("SELECT commits%") == 1
+    assert server.terminates("%SELECT commits FROM store") == 1
     assert listener.wait(20), "something may have happened meanwhile"
     create(store, "r2")
     assert listener.wait(20)

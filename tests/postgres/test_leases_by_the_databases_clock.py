@@ -9,7 +9,7 @@ from pullcord.journal.ledger import Ledger
 from pullcord.journal.postgres import PostgresStore
 from pullcord.process import is_gone, is_here, new_owner
 from pullcord.testing.clock import ManualClock
-from tests.postgres.server import Server
+from tests.postgres.server import Server, until
 from tests.postgres.writing import create
 
 
@@ -81,6 +81,19 @@ def test_a_database_whose_clock_is_set_back_goes_on_from_where_it_was(
     assert 0 < later - shown < 500, "it neither stands still nor jumps"
     [(ahead_s,)] = server.ask(f"SELECT ahead_s FROM {schema}.store")
     assert 990 < ahead_s <= 1000
+
+
+def test_also_if_nobody_writes(server: Server, url: str, machines: tuple[Machine, Machine]) -> None:
+    """Who waits for a lease to lapse only reads. Whoever drives runs listens, and sees to it."""
+    one, two = machines
+    create(one.store, "r1")
+    assert one.acquires("r1", "w1", ttl_s=1)
+    server.ask(f"UPDATE {url.rpartition('=')[2]}.store SET seen_s = seen_s + 0.5 + 1000")
+    server.ask(f"UPDATE {url.rpartition('=')[2]}.runs SET lease_until_s = lease_until_s + 1000")
+    assert two.is_held("r1")
+    listener = two.store.listen()
+    until(lambda: not two.is_held("r1"))
+    listener.close()
 
 
 def test_a_number_of_another_machine_is_nobodys_here() -> None:

@@ -4,10 +4,12 @@ import json
 import logging
 import traceback
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
+from psycopg.conninfo import conninfo_to_dict
 
-from pullcord.errors import PullcordError
+from pullcord.errors import InvalidInput, PullcordError
 from pullcord.journal.address import parsed
 from pullcord.journal.opening import opened
 from pullcord.journal.place import beside, shown
@@ -28,7 +30,7 @@ def secret_url(server: Server) -> str:
 
 
 def is_clean(text: str) -> bool:
-    return not any(form in text for form in (*FORMS, "ss/w:rd"))
+    return not any(form in text for form in (*FORMS, "ss/w:rd", "ss@local", "ana:1"))
 
 
 def test_in_names_logs_and_tables(
@@ -51,6 +53,15 @@ WRONG = {
     "no server": "postgresql://ana:{secret}@127.0.0.1:1/db",
     "a port that is none": "postgresql://ana:{secret}@localhost:none/db",
     "not escaped": "postgresql://ana:p@ss/w:rd%x@localhost/db",
+    "an @ that is not": "postgresql://ana:x@ss/w:rd@localhost/db",
+    "an @ alone": "postgresql://ana:p@ss@localhost:1/db",
+    "a / behind a number": "postgresql://ana:1/p@ss@localhost:1/db",
+    "a / behind a number, alone": "postgresql://ana:1/ss@localhost:1/db",
+    "a # behind a number": "postgresql://ana:1#ss@localhost:1/db",
+    "a ? behind a number": "postgresql://ana:1?x=ss@localhost:1/db",
+    "a driver's name": "postgresql+psycopg://ana:{secret}@localhost:1/db",
+    "in capitals": "PostgreSQL://ana:{secret}@localhost:1/db",
+    "in quotes": "'postgresql://ana:{secret}@localhost:1/db'",
     "in the query": "postgresql://localhost:1/db?password={secret}",
     "an option that is none": "postgresql://ana:{secret}@localhost:1/db?nonsense=1",
     "a service": "postgresql://ana:{secret}@/db?service=x",
@@ -118,6 +129,29 @@ def test_a_settings_file_takes_none(tmp_path: Path, server: Server) -> None:
     assert "does not decide who is shown your password" in refused.err
 
 
+@pytest.mark.parametrize("more", ["hostaddr=192.0.2.1", "host=db.example"])
+def test_a_settings_file_cannot_say_localhost_and_mean_another(
+    more: str, tmp_path: Path, server: Server
+) -> None:
+    here = Afar(tmp_path, "")
+    del here.env["PULLCORD_STORE"]
+    here.folder = tmp_path
+    store = f"postgresql://localhost:1/db?{more}"
+    (tmp_path / "pullcord.toml").write_text(f'store = "{store}"\n')
+    refused = here("ps")
+    assert refused.status == 2
+    assert "password" in refused.err or "twice" in refused.err
+
+
+def test_what_libpq_reads_is_what_is_written(server: Server) -> None:
+    store = PostgresStore(f"postgresql:///postgres?host={server.socket}&user=pullcord&schema=empty")
+    create(store, "r1")
+    store.close()
+    url = parsed("postgresql://h/db?password=a+b%26c&options=-c%20x%3D1").url
+    assert conninfo_to_dict(url)["password"] == "a+b&c"
+    assert conninfo_to_dict(url)["options"] == "-c x=1"
+
+
 def test_the_same_database_has_the_same_folder() -> None:
     for url in ("postgresql://localhost/db", "postgresql://127.0.0.1:5432/db?schema=pullcord"):
         assert beside(url) == beside("postgresql://ana:secret@localhost:5432/db")
@@ -125,6 +159,45 @@ def test_the_same_database_has_the_same_folder() -> None:
     assert beside("postgresql://localhost/a_b") != beside("postgresql://localhost/a?schema=b")
     assert parsed("postgresql:///db?host=/run/postgresql&port=5433").port == "5433"
     assert parsed(parsed("postgresql://h:1/d?schema=s").name)[1:5] == ("h", "1", "d", "s")
+
+
+def test_a_long_name_is_not_cut_to_anothers() -> None:
+    hosts = ",".join(f"agents-{n}.cluster-c1a2b3c4d5e6.eu-central-1.rds.example" for n in range(5))
+    url = f"postgresql://{hosts}/agents"
+    folders = {beside(one) for one in (url, f"{url}2", f"{url}?schema=x", f"{url}?schema=y")}
+    assert len(folders) == 4
+    assert all(len(Path(folder).parent.name) <= 200 for folder in folders)
+
+
+def test_who_has_no_home_is_told_what_to_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    def nobody(*_: object) -> NoReturn:
+        raise KeyError("getpwuid(): uid not found: 54321")
+
+    for name in (
+        "PULLCORD_STATE",
+        "XDG_STATE_HOME",
+        "HOME",
+        "LOGNAME",
+        "USER",
+        "LNAME",
+        "USERNAME",
+    ):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("pwd.getpwuid", nobody)
+    with pytest.raises(InvalidInput, match=r"no home.*PULLCORD_STATE"):
+        beside("postgresql://db.example/agents")
+
+
+@pytest.mark.parametrize("name", ["PULLCORD_STATE", "XDG_STATE_HOME", "HOME"])
+def test_a_folder_that_depends_on_where_one_is_is_refused(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A program that goes into another folder would not see its switch any more."""
+    for other in ("PULLCORD_STATE", "XDG_STATE_HOME"):
+        monkeypatch.delenv(other, raising=False)
+    monkeypatch.setenv(name, "state")
+    with pytest.raises(InvalidInput, match=r"begins with /: PULLCORD_STATE"):
+        beside("postgresql://db.example/agents")
 
 
 def test_the_folder_is_where_it_is_said_to_be(monkeypatch: pytest.MonkeyPatch) -> None:

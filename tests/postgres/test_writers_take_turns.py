@@ -8,6 +8,7 @@ from contextlib import contextmanager
 import pytest
 
 from pullcord.errors import Conflict, StorageFailed
+from pullcord.journal import postgres
 from pullcord.journal.journal import Journal
 from pullcord.journal.ledger import Ledger
 from pullcord.journal.postgres import PostgresStore
@@ -158,6 +159,24 @@ def test_who_waits_too_long_for_its_turn_is_told(server: Server, url: str) -> No
     finally:
         patient.close()
         hasty.close()
+
+
+def test_a_writer_that_stands_still_holds_up_nobody_for_ever(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A laptop that is closed, or loses its network, in the middle of a transaction."""
+    monkeypatch.setattr(postgres, "_STILL_S", 1)
+    with opened(url, 2) as (suspended, other):
+
+        def stand_still(tx: Transaction) -> None:
+            Ledger(suspended.clock).append(tx, born("r1"))
+            create(other, "r2")  # it waits for its turn, and gets it
+            tx.head("r1")
+
+        with pytest.raises(StorageFailed, match="Nothing of it was written"):
+            suspended.write(stand_still)
+        create(suspended, "r3")
+        assert runs(other) == ["r2", "r3"]
 
 
 def _break(_: Transaction) -> None:

@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.parse import quote
 
 import pytest
 
@@ -40,12 +41,21 @@ def home(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ite
         yield opened_house
 
 
-def kill_switch(home: House, act: str, *, before: Path | None = None) -> Said:
+def kill_switch(home: House, act: str, *, before: Path | None = None, store: str = "") -> Said:
     """The command itself, in a process of its own. `before`: a folder whose modules come first."""
     path = f"{before}:{ROOT / 'src'}" if before else str(ROOT / "src")
     began = time.monotonic()
     done = subprocess.run(
-        [sys.executable, "-m", "pullcord", "kill-switch", act, "--store", home.where, "--json"],
+        [
+            sys.executable,
+            "-m",
+            "pullcord",
+            "kill-switch",
+            act,
+            "--store",
+            store or home.where,
+            "--json",
+        ],
         capture_output=True,
         text=True,
         check=False,
@@ -156,6 +166,28 @@ def test_a_store_that_nobody_here_has_opened_is_not_said_to_be_stopped(home: Hou
     assert named.returncode == 2
     assert "Nothing was stopped" in named.stderr
     assert home.store.parent.name in named.stderr
+
+
+def test_who_has_opened_the_same_store_by_another_name_is_named(
+    home: House, server: Server, tmp_path: Path
+) -> None:
+    """The other name was used here too, by whoever looked before pulling it."""
+    process = home.opens("tools=1")
+    home.has_begun(works=1)
+    (tmp_path / "alias").symlink_to(server.socket)
+    alias = home.where.replace(
+        quote(str(server.socket), safe=""), quote(str(tmp_path / "alias"), safe="")
+    )
+    opened(alias, make=False).close()
+    said = kill_switch(home, "engage", store=alias)
+    assert home.living(), "it is another switch"
+    assert said.status == 1
+    [left] = said.report["not_stopped"]
+    assert left["what"] == f"process {process.pid}"
+    assert "by another name" in left["why"]
+    assert kill_switch(home, "status", store=alias).report["not_stopped"] == [left]
+    assert kill_switch(home, "engage").report["not_stopped"] == []
+    assert not home.living()
 
 
 def test_a_release_needs_the_server(home: House, server: Server) -> None:

@@ -3,12 +3,16 @@
 import json
 import os
 import signal
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from pullcord.cli import switch, switch_records
+from pullcord.cli.main import main
 from pullcord.core.states import RunState
+from pullcord.journal.sqlite import SqliteStore
 from tests.cli.serving import Serving, serve
 from tests.cli.terminal import Terminal
 
@@ -157,3 +161,26 @@ def test_a_flag_made_by_hand_is_in_the_stop_log_when_somebody_opens_the_store(
     said = here("log", "show").out
     assert "engaged by whoever made its file" in " ".join(said.split())
     assert "a mistake" in said
+
+
+def test_a_store_that_says_nothing_is_not_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A server that takes the connection and hangs: what was stopped is said all the same."""
+    is_over = threading.Event()
+
+    def hangs(*_: object) -> None:
+        is_over.wait(60)
+
+    store = tmp_path / "runs.db"
+    SqliteStore(store).close()
+    monkeypatch.setattr(switch, "_RECORDED_S", 0.05)
+    monkeypatch.setattr(switch_records, "hold", hangs)
+    try:
+        status = main(["kill-switch", "engage", "--store", str(store)])
+    finally:
+        is_over.set()
+    said = capsys.readouterr().out
+    assert status == 1
+    assert "Engaged for everything" in said
+    assert "Not recorded: the store has said nothing for 0.05 s." in said

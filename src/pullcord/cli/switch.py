@@ -7,6 +7,7 @@ import os
 import sys
 from contextlib import suppress
 from importlib import import_module
+from threading import Thread
 from typing import Any, Final
 
 from pullcord.cli.as_json import to_json
@@ -18,9 +19,11 @@ from pullcord.errors import InvalidInput, KillSwitchFailed
 from pullcord.journal.place import beside, is_url, shown
 from pullcord.killswitch.engaging import pull
 from pullcord.killswitch.flags import Flags, Scope, new_note
+from pullcord.killswitch.pulled import Pulled
 from pullcord.killswitch.report import Report, report
 
 _SHOWN_MAX: Final = 20
+_RECORDED_S: Final = 20.0
 _RECORDS: Final = "pullcord.cli.switch_records"
 _REMOTE: Final = "pullcord.cli.remote"
 
@@ -84,9 +87,27 @@ def _engage(asked: Any) -> Report:
         raise KillSwitchFailed(
             "engaged", path=flags.path(scope), why=error.strerror, now=now
         ) from None
-    records: Any = import_module(_RECORDS)
-    held, why_not = records.hold(store, flags, scope, pulled)
+    held, pulled, why_not = _recorded(store, flags, scope, pulled)
     return report(flags, held, [pulled], why_not_recorded=why_not)
+
+
+def _recorded(store: str, flags: Flags, scope: Scope, pulled: Pulled) -> tuple[Any, Pulled, str]:
+    """Have it recorded, and wait for that no longer than a person would: a server may take a
+    connection and then say nothing, and what has been stopped is to be told."""
+    why_not = f"the store has said nothing for {_RECORDED_S:g} s."
+    said: list[tuple[Any, Pulled, str]] = [([], pulled, why_not)]
+
+    def hold() -> None:
+        try:
+            records: Any = import_module(_RECORDS)
+            said.append(records.hold(store, flags, scope, pulled))
+        except Exception as error:
+            said.append(([], pulled, f"{type(error).__name__}: {error}."))
+
+    recording = Thread(target=hold, daemon=True)
+    recording.start()
+    recording.join(_RECORDED_S)
+    return said[-1]
 
 
 def _release(asked: Any) -> Report:

@@ -1,27 +1,32 @@
 """What the journal is told of the kill switch. It may be gone: then that is said."""
 
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Final
 
 from pullcord.core.states import RunState
 from pullcord.errors import PullcordError
-from pullcord.journal.holding import held_runs, lower, outcomes, to_hold, unnoted
+from pullcord.journal.holding import held_runs, lower, outcomes, to_hold, unasked, unnoted
 from pullcord.journal.ledger import Ledger
 from pullcord.journal.opening import opened
 from pullcord.journal.place import beside
 from pullcord.journal.store import Store
 from pullcord.killswitch.flags import Flags, Scope
+from pullcord.killswitch.presence import present
 from pullcord.killswitch.pulled import Pulled
 
 _BUSY_S: Final = 2.0
 
 
-def hold(path: str, flags: Flags, scope: Scope, pulled: Pulled) -> tuple[list[str], str]:
-    """Pause whatever it reaches. Return what is held, and why that is not recorded, if so.
-    `pulled`: what has been done about this one."""
+def hold(path: str, flags: Flags, scope: Scope, pulled: Pulled) -> tuple[list[str], Pulled, str]:
+    """Pause whatever it reaches. Return what is held, what has been done about this one (`pulled`,
+    and who else is there, as the journal knows), and why that is not recorded, if so."""
     try:
         with _opened(path) as store:
+            asked = _asked(f"{store.beside}-side")
+            now = store.clock.boot_time()
+            others = store.read(lambda view: unasked(view, flags, now, asked))
+            pulled = pulled._replace(left=[*pulled.left, *others])
             ledger = Ledger(store.clock, flags=flags)
             for flag in store.read(lambda view: unnoted(view, flags)):
                 store.write(lambda tx, f=flag: ledger.engaged(tx, f))
@@ -29,9 +34,16 @@ def hold(path: str, flags: Flags, scope: Scope, pulled: Pulled) -> tuple[list[st
             for run_id, flag in store.read(lambda view: to_hold(view, flags)):
                 store.write(lambda tx, r=run_id, f=flag: ledger.hold(tx, r, f))
             store.poke()
-            return store.read(lambda view: held_runs(view, flags)), ""
+            return store.read(lambda view: held_runs(view, flags)), pulled, ""
     except PullcordError as error:
-        return [], str(error)
+        return [], pulled, str(error)
+
+
+def _asked(folder: str) -> set[str]:
+    """Nobody, if the folder cannot be looked at: then nobody was."""
+    with suppress(OSError):
+        return {one.owner for one in present(folder)}
+    return set()
 
 
 def held(path: str, flags: Flags) -> tuple[list[str], list[Pulled], str]:

@@ -7,16 +7,18 @@ store while there is neither a server nor a driver.
 import getpass
 import os
 import re
+from hashlib import sha256
 from pathlib import Path
 from typing import Final, NamedTuple
-from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
+from urllib.parse import quote, unquote, urlencode, urlsplit
 
-from pullcord.errors import StoreRefused
+from pullcord.errors import InvalidInput, StoreRefused
+from pullcord.journal.place import SCHEMES
 
 STATE_ENV: Final = "PULLCORD_STATE"
 _SCHEMA: Final = re.compile(r"[a-z_][a-z0-9_]{0,39}")
 _LOOPBACK: Final = re.compile(r"localhost|127(\.[0-9]{1,3}){3}|::1", re.IGNORECASE)
-_NAME_MAX: Final = 200
+_NAME_MAX: Final = 200  # of a folder; the digest of a longer one comes behind its beginning
 _SHOWN: Final = "postgresql://…"  # a URL that cannot be read may have its password anywhere
 
 
@@ -31,6 +33,7 @@ class Address(NamedTuple):
     schema: str
     hidden: tuple[str, ...]
     has_secret: bool  # in the URL itself
+    reached_at: str  # the host, unless the URL says where that really is
 
     @property
     def name(self) -> str:
@@ -46,13 +49,15 @@ class Address(NamedTuple):
         host = "localhost" if _LOOPBACK.fullmatch(self.host.strip("[]")) else self.host.lower()
         parts = (host or "socket", self.port, self.database, self.schema)
         folder = "_".join(quote(part, safe="").replace("_", "%5F") for part in parts)
-        return str(state_folder() / folder[:_NAME_MAX] / "runs")
+        if len(folder) > _NAME_MAX:  # several hosts, say
+            folder = f"{folder[: _NAME_MAX - 33]}~{sha256(folder.encode()).hexdigest()[:32]}"
+        return str(state_folder() / folder / "runs")
 
     @property
     def is_here(self) -> bool:
-        """Whether it is this machine, by its name alone."""
-        is_socket = not self.host or self.host.startswith(("/", "@"))
-        return is_socket or bool(_LOOPBACK.fullmatch(self.host.strip("[]")))
+        """Whether it is this machine, by what the URL says alone."""
+        is_socket = not self.reached_at or self.reached_at.startswith(("/", "@"))
+        return is_socket or bool(_LOOPBACK.fullmatch(self.reached_at.strip("[]")))
 
     def said(self, text: str) -> str:
         """What somebody else's message says, in a line without a secret."""
@@ -70,25 +75,34 @@ def parsed(url: str) -> Address:
     """
     try:
         split = urlsplit(url)
-        given = dict(parse_qsl(split.query, strict_parsing=bool(split.query)))
+        given = _options(split.query)
     except ValueError:
         raise _refused(_SHOWN, "it cannot be read as a URL") from None
     if "service" in given or os.environ.get("PGSERVICE"):
         raise _refused(_SHOWN, "a service of libpq hides which database is meant")
+    if not url.startswith(SCHEMES):
+        raise _refused(_SHOWN, f"it does not begin with {SCHEMES[0]}")
+    if url.count("@") > 1 or ("@" in url and "@" not in split.netloc) or split.fragment:
+        # libpq ends a password elsewhere than we do, and what it takes for a host it tells.
+        raise _refused(_SHOWN, "an @, /, ? or # of a password is written as %40, %2F, %3F or %23")
     user_info, _, where = split.netloc.rpartition("@")
     user, _, password = user_info.partition(":")
     schema = given.pop("schema", "pullcord")
     host, port = _host_and_port(where)
+    names = {"host": host, "port": port, "dbname": split.path[1:], "user": user}
+    if twice := [name for name, said in names.items() if said and name in given]:
+        raise _refused(_SHOWN, f"it names its {twice[0]} twice")  # libpq would take the last
     host = unquote(host) or given.get("host") or given.get("hostaddr") or _env("PGHOST")
-    user = unquote(user) or given.get("user") or _env("PGUSER") or getpass.getuser()
+    user = unquote(user) or given.get("user") or _env("PGUSER") or _whoever()
     found = Address(
-        url=split._replace(query=urlencode(given, quote_via=quote)).geturl(),
+        url=f"{SCHEMES[0]}{split.netloc}{split.path}?{urlencode(given, quote_via=quote)}",
         host=host,
         port=port or given.get("port") or _env("PGPORT") or "5432",
         database=unquote(split.path[1:]) or given.get("dbname") or _env("PGDATABASE") or user,
         schema=schema,
         hidden=_hidden(password, given),
         has_secret=bool(password or given.get("password") or given.get("sslpassword")),
+        reached_at=given.get("hostaddr") or host,
     )
     if not re.fullmatch(r"[0-9,]+", found.port):  # (then a part of a password may stand there)
         raise _refused(_SHOWN, "what stands for its port is no number")
@@ -104,9 +118,26 @@ def _hidden(password: str, given: dict[str, str]) -> tuple[str, ...]:
     return tuple(sorted(secrets, key=len, reverse=True))
 
 
+def _options(query: str) -> dict[str, str]:
+    """As libpq reads them: a + is a +, and the last one counts.
+
+    Raises:
+        ValueError: one has no value.
+    """
+    pairs = [one.split("=") for one in query.split("&")] if query else []
+    return {unquote(name): unquote(value) for name, value in pairs}
+
+
 def _host_and_port(where: str) -> tuple[str, str]:
     host, colon, port = where.rpartition(":")
     return (host, port) if colon and not port.endswith("]") else (where, "")
+
+
+def _whoever() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # (OSError from Python 3.13 on)
+        return ""
 
 
 def _env(name: str) -> str:
@@ -123,8 +154,21 @@ def _refused(name: str, why: str) -> StoreRefused:
 
 
 def state_folder() -> Path:
-    """Where what belongs to a server's database is kept on this machine."""
-    if said := _env(STATE_ENV):
-        return Path(said)
-    home = _env("XDG_STATE_HOME")
-    return (Path(home) if home else Path.home() / ".local" / "state") / "pullcord"
+    """Where what belongs to a server's database is kept on this machine.
+
+    Raises:
+        InvalidInput: nowhere, or at another place for each who asks.
+    """
+    said, home = _env(STATE_ENV), _env("XDG_STATE_HOME")
+    try:
+        folder = Path(said or home or Path.home() / ".local" / "state")
+    except RuntimeError:  # a container's user whom nobody knows
+        folder = Path()
+    if not folder.is_absolute():  # who goes elsewhere would look at another switch
+        given = said or home
+        why = f"{given} does not begin with /" if given else "this user has no home"
+        raise InvalidInput(
+            f"There is no folder for the kill switch of this store: {why}. "
+            f"Nothing was changed. Name one that begins with /: {STATE_ENV}"
+        )
+    return folder if said else folder / "pullcord"

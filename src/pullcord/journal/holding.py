@@ -22,9 +22,12 @@ from pullcord.core.stops import (
 from pullcord.core.stops import Scope as LogScope
 from pullcord.errors import InvalidInput, KillSwitchFailed, PullcordError
 from pullcord.journal.chain import GENESIS, opened
+from pullcord.journal.clock import BootTime
+from pullcord.journal.leases import is_held
 from pullcord.journal.store import Head, View
 from pullcord.killswitch.flags import Flag, Flags, Scope, Whose
 from pullcord.killswitch.pulled import Left, Pulled
+from pullcord.process import is_here
 
 _PAGE: Final = 200
 _ALL: Final = 2**62
@@ -79,6 +82,18 @@ def _reached(view: View, flags: Flags, states: Collection[RunState]) -> Iterator
         if len(heads) < _PAGE:
             return
         before = heads[-1].run_id
+
+
+def unasked(view: View, flags: Flags, now: BootTime, asked: Collection[str]) -> list[Left]:
+    """Who drives runs in its reach on this machine and was not asked, because they have opened the
+    store by another name: they look at another switch, and start what they like."""
+    found = {head.holder.owner for head, _ in _reached(view, flags, LIVING) if is_held(head, now)}
+    why = "it has opened this store by another name, beside which there is another switch"
+    return [
+        Left(f"process {owner.split('-')[1]}", why)
+        for owner in sorted(found - set(asked))
+        if is_here(owner)
+    ]
 
 
 def is_noted(view: View, flag: Flag) -> bool:

@@ -1,15 +1,18 @@
 """What lies beside a store on this machine: the kill switch, the anchor, the folder in which
 runtimes announce themselves. Nothing here needs a database: see `killswitch`."""
 
+import re
 from importlib import import_module
 from typing import Any, Final
 
-_URLS: Final = ("postgresql://", "postgres://")
+SCHEMES: Final = ("postgresql://", "postgres://")
+_MEANT: Final = re.compile(r"[\s'\"]*postgres(ql)?(\+\w*)?://", re.IGNORECASE)
 
 
 def is_url(store: str) -> bool:
-    """Whether a PostgreSQL server is meant, and not a file."""
-    return store.startswith(_URLS)
+    """Whether a PostgreSQL server is meant, and not a file: also if it is written in a way that is
+    then refused. As the name of a file, its password would be shown."""
+    return _MEANT.match(store) is not None
 
 
 def beside(store: str) -> str:

@@ -31,6 +31,7 @@ T = TypeVar("T")
 _ENDS: Final = f"SELECT commits, records, texts, {SHOWN} FROM store"
 _HELD_S: Final = 5.0  # how long to wait for readers of what was before; longer ones are told of
 _AGAIN_S: Final = 0.05
+_STILL_S: Final = 10  # a writer that is silent for so long is stopped, suspended or gone
 COMMITS_KEPT: Final = 10_000  # so many are known by their tokens
 REWRITE_MAX_BYTES: Final = 64 * 1024 * 1024  # more than that would hold up writers for too long
 
@@ -122,18 +123,23 @@ class PostgresStore:
         elsewhere is out of our reach: `logged` says so."""
         try:
             with contextlib.closing(self._link.connect()) as db:
-                found = ask(db, "SELECT count(*) FROM traces")
+                traces = db.execute("SELECT run FROM traces").fetchall()
                 sizes = " + ".join(f"pg_total_relation_size('{name}')" for name in REWRITTEN)
                 size = cast("tuple[int]", ask(db, f"SELECT ({sizes})::bigint"))[0]
-                if not rewrite and (found is None or found[0] == 0):
+                if not rewrite and not traces:
                     return "logged"
                 if not rewrite and size > REWRITE_MAX_BYTES:
                     return "traces"
                 if not self._is_unobserved(db):
                     return "held"
                 for table in REWRITTEN:
+                    file = f"SELECT pg_relation_filenode('{table}')"
+                    before = ask(db, file)
                     ask(db, f"VACUUM FULL {table}")
-                ask(db, "DELETE FROM traces")
+                    if ask(db, file) == before:
+                        return "traces"  # another user's: the server has only warned, and passed on
+                for run in traces:  # and none that somebody has left meanwhile
+                    db.execute("DELETE FROM traces WHERE run = %s", run)
                 return "logged"
         except psycopg.Error as error:
             raise self._link.explained(error, "Rewriting") from error
@@ -165,7 +171,7 @@ class PostgresStore:
         if self._pen is not None:
             try:
                 return self._begin_on(self._pen)
-            except psycopg.OperationalError:
+            except psycopg.Error:
                 if not self._pen.db.broken:
                     raise
                 self._drop_pen()
@@ -178,8 +184,10 @@ class PostgresStore:
         # because each statement then sees what was committed before the lock was ours; a stricter
         # level would look at the store as it was when we began to wait.
         begin = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
+        # Only its own server can end one whose machine is gone: others would wait for hours.
+        still = f"SET LOCAL idle_in_transaction_session_timeout TO '{_STILL_S}s'"
         lock = f"SELECT pg_advisory_xact_lock({self._link.lock})"
-        row = ask(pen.db, f"{begin}; {lock}; {_ENDS}")
+        row = ask(pen.db, f"{begin}; {still}; {lock}; {_ENDS}")
         pen.begun(self._heard(row))
         return pen
 
@@ -208,7 +216,7 @@ class PostgresStore:
                 f"SELECT pg_notify('{self._link.channel}', ''); COMMIT",
             )
             pen.done()
-        except psycopg.OperationalError as lost:
+        except psycopg.Error as lost:  # (not every last word of a server is an OperationalError)
             if not pen.db.broken:
                 raise  # the server has said no
             self._drop_pen()

@@ -100,7 +100,7 @@ class Link:
                 instead = f"Give this user the schema {self.address.schema}, and send it again."
             case errors.ReadOnlySqlTransaction():
                 why, instead = "the server only reads (a standby?)", "Name the primary."
-            case psycopg.OperationalError():
+            case psycopg.OperationalError() | errors.IdleInTransactionSessionTimeout():
                 instead = "Nothing of it was written. See that the server runs, and send it again."
             case _:
                 pass

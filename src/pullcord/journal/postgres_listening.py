@@ -9,10 +9,15 @@ from typing import Final
 import psycopg
 
 from pullcord.errors import JournalError
+from pullcord.journal.postgres_clock import KEEP, NOW
 from pullcord.journal.postgres_link import Db, Link, ask
 
 _LOOK_S: Final = 1.0  # how often it looks for itself: a pooler, say, may swallow notifications
 _AGAIN_S: Final = (0.05, 1.0)  # between attempts to reach a server that is away: at first, at most
+
+_COMMITS: Final = (  # if its clock was set back and nobody writes, the store's would stand still
+    f"UPDATE store SET {KEEP} WHERE seen_s > {NOW} + ahead_s; SELECT commits FROM store"
+)
 
 
 class PostgresListener:
@@ -107,5 +112,5 @@ class PostgresListener:
 
 
 def _commits(db: Db) -> int:
-    row = ask(db, "SELECT commits FROM store")
+    row = ask(db, _COMMITS)
     return row[0] if row else -1
