@@ -57,6 +57,26 @@ def test_another_programs_tables_are_not_touched(server: Server, url: str) -> No
     assert tables == [("runs",)]
 
 
+def test_a_word_of_sql_is_a_name_like_any_other(server: Server) -> None:
+    url = server.url("user")
+    for _ in range(2):
+        store = PostgresStore(url)
+        assert runs(store) in ([], ["r1"])
+        if not runs(store):
+            create(store, "r1")
+        store.close()
+    assert server.ask('SELECT count(*) FROM "user".runs') == [(1,)]
+
+
+def test_a_database_that_has_no_room_for_all_text_is_refused(server: Server) -> None:
+    server.ask(
+        "CREATE DATABASE latin ENCODING 'LATIN1' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0"
+    )
+    url = server.url().replace("/postgres?", "/latin?")
+    with pytest.raises(StoreRefused, match=r"keeps text as LATIN1.*createdb --encoding=UTF8"):
+        PostgresStore(url)
+
+
 def test_two_that_open_it_at_once_make_it_once(url: str) -> None:
     with ThreadPoolExecutor(4) as pool:
         stores = list(pool.map(PostgresStore, [url] * 4))

@@ -7,7 +7,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from pullcord.errors import StorageFailed
+from pullcord.errors import RunNotFound, StorageFailed
 from pullcord.journal import postgres
 from pullcord.journal.ledger import Ledger
 from pullcord.journal.postgres import PostgresStore
@@ -38,6 +38,24 @@ def test_in_the_middle_of_a_read(server: Server, store: PostgresStore) -> None:
     with pytest.raises(StorageFailed, match=r"Reading postgresql://.*See that the server runs"):
         store.read(look)
     assert runs(store) == ["r1"]
+
+
+def test_a_read_that_finds_nothing_costs_none(server: Server, store: PostgresStore) -> None:
+    def finds_nothing(_: View) -> None:
+        raise RunNotFound("r1")
+
+    def backends() -> list[tuple[int]]:
+        return store.read(
+            lambda _: server.ask(
+                "SELECT pid FROM pg_stat_activity WHERE application_name = 'pullcord' ORDER BY pid"
+            )
+        )
+
+    before = backends()
+    for _ in range(3):
+        with pytest.raises(RunNotFound):
+            store.read(finds_nothing)
+    assert backends() == before
 
 
 def test_in_the_middle_of_a_write(server: Server, store: PostgresStore) -> None:

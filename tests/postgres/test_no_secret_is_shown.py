@@ -9,7 +9,7 @@ from typing import NoReturn
 import pytest
 from psycopg.conninfo import conninfo_to_dict
 
-from pullcord.errors import InvalidInput, PullcordError
+from pullcord.errors import InvalidInput, PullcordError, StoreRefused
 from pullcord.journal.address import parsed
 from pullcord.journal.opening import opened
 from pullcord.journal.place import beside, shown
@@ -77,6 +77,14 @@ def test_in_errors(how: str, server: Server) -> None:
     said = "".join(traceback.format_exception(refused.value))
     shown_of_it = said.replace("opened(url)", "")
     assert is_clean(shown_of_it), shown_of_it
+
+
+@pytest.mark.parametrize("said", ["host=db password=hush", "dbname=a password = 'hush'"])
+def test_another_way_to_write_it_is_no_name_of_a_file(said: str, tmp_path: Path) -> None:
+    with pytest.raises(StoreRefused) as refused:
+        opened(said)
+    assert "hush" not in str(refused.value)
+    assert "hush" not in repr(parsed("postgresql://ana:hush@db/agents"))
 
 
 def test_in_what_others_say() -> None:

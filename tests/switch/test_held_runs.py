@@ -1,6 +1,7 @@
 """What the kill switch means for a run: held where it is, refused to go on, and nothing lost."""
 
 import asyncio
+import os
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -30,6 +31,7 @@ from pullcord.killswitch.engaging import pull
 from pullcord.killswitch.flags import Flags, Scope, new_note
 from pullcord.killswitch.presence import present
 from pullcord.killswitch.pulled import Pulled
+from pullcord.process import new_owner
 from pullcord.runtime import driver
 from pullcord.runtime.memory import Memory, remember
 from tests.agents.line import line
@@ -123,6 +125,22 @@ async def test_nobody_takes_a_run_while_it_is_engaged(tmp_path: Path) -> None:
             assert await journal.acquire("r1", owner="somebody", ttl_s=60) is None
             journal.flags.lower(scope)
         assert await journal.acquire("r1", owner="somebody", ttl_s=60)
+
+
+async def test_who_drives_a_run_here_and_was_not_asked_is_named(tmp_path: Path) -> None:
+    """It has opened the store by another name, say, and looks at another switch."""
+    async with Journal.open(tmp_path / "runs.db") as journal:
+        born = Append(run_id="r1", events=[Created(agent="churn", thread="q3")], expected_seq=0)
+        await journal.append(born)
+        assert await journal.acquire("r1", owner=new_owner(), ttl_s=60)
+        note = new_note(by="ana", reason="", via="test")
+        pulled = await asyncio.to_thread(pull, journal.flags, journal.side, ALL, note)
+        assert (pulled.asked, pulled.left) == (0, [])
+        [left] = (await journal.answered(ALL, pulled)).left
+        assert left.what == f"process {os.getpid()}"
+        assert "another name" in left.why
+        _, [kept] = await journal.held()
+        assert kept.left == [left]
 
 
 async def test_between_the_intent_of_a_step_and_its_call_it_is_looked_at_once_more(

@@ -144,7 +144,9 @@ def _lines(act: str, said: Report) -> list[str]:
     lines += [f"Killed process {pid}: {why}." for pid in said["killed"]]
     when = "" if act == "engage" else " when it was pulled"
     lines += [f"NOT STOPPED{when}: {one['what']}: {one['why']}." for one in said["not_stopped"]]
-    if why := said["why_not_recorded"]:
+    if (why := said["why_not_recorded"]) and act == "status":
+        lines.append(f"What it holds cannot be told: {why}")
+    elif why:
         lines.append(f"Not recorded: {why} The next process that can records it.")
     if act == "engage" and said["recorded"] and not said["held"]:
         lines.append("No living run is in its reach.")

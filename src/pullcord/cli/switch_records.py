@@ -1,18 +1,18 @@
 """What the journal is told of the kill switch. It may be gone: then that is said."""
 
 from collections.abc import Generator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Final
 
 from pullcord.core.states import RunState
 from pullcord.errors import PullcordError
-from pullcord.journal.holding import held_runs, lower, outcomes, to_hold, unasked, unnoted
+from pullcord.journal.bystanders import unasked
+from pullcord.journal.holding import held_runs, lower, outcomes, to_hold, unnoted
 from pullcord.journal.ledger import Ledger
 from pullcord.journal.opening import opened
 from pullcord.journal.place import beside
 from pullcord.journal.store import Store
 from pullcord.killswitch.flags import Flags, Scope
-from pullcord.killswitch.presence import present
 from pullcord.killswitch.pulled import Pulled
 
 _BUSY_S: Final = 2.0
@@ -23,9 +23,8 @@ def hold(path: str, flags: Flags, scope: Scope, pulled: Pulled) -> tuple[list[st
     and who else is there, as the journal knows), and why that is not recorded, if so."""
     try:
         with _opened(path) as store:
-            asked = _asked(f"{store.beside}-side")
-            now = store.clock.boot_time()
-            others = store.read(lambda view: unasked(view, flags, now, asked))
+            now, side = store.clock.boot_time(), f"{store.beside}-side"
+            others = store.read(lambda view: unasked(view, flags, now, side))
             pulled = pulled._replace(left=[*pulled.left, *others])
             ledger = Ledger(store.clock, flags=flags)
             for flag in store.read(lambda view: unnoted(view, flags)):
@@ -37,13 +36,6 @@ def hold(path: str, flags: Flags, scope: Scope, pulled: Pulled) -> tuple[list[st
             return store.read(lambda view: held_runs(view, flags)), pulled, ""
     except PullcordError as error:
         return [], pulled, str(error)
-
-
-def _asked(folder: str) -> set[str]:
-    """Nobody, if the folder cannot be looked at: then nobody was."""
-    with suppress(OSError):
-        return {one.owner for one in present(folder)}
-    return set()
 
 
 def held(path: str, flags: Flags) -> tuple[list[str], list[Pulled], str]:

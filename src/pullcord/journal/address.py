@@ -35,6 +35,9 @@ class Address(NamedTuple):
     has_secret: bool  # in the URL itself
     reached_at: str  # the host, unless the URL says where that really is
 
+    def __repr__(self) -> str:
+        return f"Address({self.name})"
+
     @property
     def name(self) -> str:
         """The same place as people may read it, and a URL that finds it again."""

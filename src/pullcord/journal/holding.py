@@ -22,12 +22,9 @@ from pullcord.core.stops import (
 from pullcord.core.stops import Scope as LogScope
 from pullcord.errors import InvalidInput, KillSwitchFailed, PullcordError
 from pullcord.journal.chain import GENESIS, opened
-from pullcord.journal.clock import BootTime
-from pullcord.journal.leases import is_held
 from pullcord.journal.store import Head, View
 from pullcord.killswitch.flags import Flag, Flags, Scope, Whose
 from pullcord.killswitch.pulled import Left, Pulled
-from pullcord.process import is_here
 
 _PAGE: Final = 200
 _ALL: Final = 2**62
@@ -64,15 +61,16 @@ def _is_detached(view: View, head: Head) -> bool:
 
 def to_hold(view: View, flags: Flags) -> list[tuple[str, Flag]]:
     """The runs that are in its reach and not at rest, each with the flag that holds it."""
-    return [(head.run_id, flag) for head, flag in _reached(view, flags, _TO_HOLD)]
+    return [(head.run_id, flag) for head, flag in reached(view, flags, _TO_HOLD)]
 
 
 def held_runs(view: View, flags: Flags, states: Collection[RunState] = LIVING) -> list[str]:
     """Every living run in its reach, the newest first."""
-    return [head.run_id for head, _ in _reached(view, flags, states)]
+    return [head.run_id for head, _ in reached(view, flags, states)]
 
 
-def _reached(view: View, flags: Flags, states: Collection[RunState]) -> Iterator[tuple[Head, Flag]]:
+def reached(view: View, flags: Flags, states: Collection[RunState]) -> Iterator[tuple[Head, Flag]]:
+    """The runs in these states that it holds, each with the flag that does."""
     before: str | None = None
     while flags.is_any_raised():
         heads = view.heads(states=states, thread=None, before=before, limit=_PAGE)
@@ -82,18 +80,6 @@ def _reached(view: View, flags: Flags, states: Collection[RunState]) -> Iterator
         if len(heads) < _PAGE:
             return
         before = heads[-1].run_id
-
-
-def unasked(view: View, flags: Flags, now: BootTime, asked: Collection[str]) -> list[Left]:
-    """Who drives runs in its reach on this machine and was not asked, because they have opened the
-    store by another name: they look at another switch, and start what they like."""
-    found = {head.holder.owner for head, _ in _reached(view, flags, LIVING) if is_held(head, now)}
-    why = "it has opened this store by another name, beside which there is another switch"
-    return [
-        Left(f"process {owner.split('-')[1]}", why)
-        for owner in sorted(found - set(asked))
-        if is_here(owner)
-    ]
 
 
 def is_noted(view: View, flag: Flag) -> bool:

@@ -28,6 +28,7 @@ from pullcord.core.states import RunState
 from pullcord.core.stops import Act
 from pullcord.core.values import check_id, check_text
 from pullcord.errors import InvalidId
+from pullcord.journal.bystanders import unasked
 from pullcord.journal.checking import check_change, check_ttl
 from pullcord.journal.clock import Clock
 from pullcord.journal.hands import Answer, Hands, ThreadHands, settled
@@ -209,9 +210,14 @@ class Journal:
             await self._hands.write(lambda tx, r=run_id, f=flag: self._ledger.hold(tx, r, f))
         return [run_id for run_id, _ in found]
 
-    async def answered(self, scope: Scope, pulled: Pulled) -> None:
-        """Record what pulling the kill switch has done."""
-        await self._hands.write(lambda tx: self._ledger.answered(tx, scope, pulled))
+    async def answered(self, scope: Scope, pulled: Pulled) -> Pulled:
+        """Record what pulling the kill switch has done, and return it with who else is there, as
+        the journal knows."""
+        now = self._clock.boot_time()
+        others = await self._hands.read(lambda view: unasked(view, self.flags, now, self.side))
+        known = pulled._replace(left=[*pulled.left, *others])
+        await self._hands.write(lambda tx: self._ledger.answered(tx, scope, known))
+        return known
 
     async def held(self) -> tuple[list[str], list[Pulled]]:
         """Return every living run that the kill switch reaches, and what pulling it has done."""

@@ -6,7 +6,10 @@ from importlib import import_module
 from typing import Any, Final
 
 SCHEMES: Final = ("postgresql://", "postgres://")
-_MEANT: Final = re.compile(r"[\s'\"]*postgres(ql)?(\+\w*)?://", re.IGNORECASE)
+_MEANT: Final = re.compile(
+    r"[\s'\"]*postgres(ql)?(\+\w*)?://|(.*\s)?(host|hostaddr|dbname|user|password|service)\s*=",
+    re.IGNORECASE,
+)
 
 
 def is_url(store: str) -> bool:

@@ -109,11 +109,8 @@ class PostgresStore:
             look = self._reader()
             try:
                 yield look
-                ask(look.db, "COMMIT")
-            except BaseException:
-                look.db.close()
-                raise
-            self._give_back(look)
+            finally:
+                self._end(look)
         except psycopg.Error as error:
             raise self._link.explained(error, "Reading") from error
 
@@ -280,6 +277,15 @@ class PostgresStore:
         begin = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
         look.ends = self._heard(ask(look.db, f"{begin}; {_ENDS}"))
         return look
+
+    def _end(self, look: Look) -> None:
+        """Also if the job has raised: that is no trouble of the connection's."""
+        try:
+            ask(look.db, "COMMIT")
+        except BaseException:
+            look.db.close()
+            raise
+        self._give_back(look)
 
     def _give_back(self, look: Look) -> None:
         with self._readers_lock:

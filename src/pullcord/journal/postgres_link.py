@@ -69,9 +69,16 @@ class Link:
             "SET client_encoding TO 'UTF8'; "
             "SELECT set_config('synchronous_commit', 'on', false) "
             "WHERE current_setting('synchronous_commit') NOT IN ('on', 'remote_apply'); "
-            "SELECT current_setting('fsync'), pg_is_in_recovery()",
+            "SELECT current_setting('fsync'), current_setting('server_encoding'), "
+            "pg_is_in_recovery()",
         )
-        fsync, is_standby = cast("tuple[str, bool]", found)
+        fsync, encoding, is_standby = cast("tuple[str, str, bool]", found)
+        if encoding != "UTF8":
+            raise StoreRefused(
+                self.address.name,
+                why=f"its database keeps text as {encoding}, which has no room for all of it",
+                instead="Make one that does: createdb --encoding=UTF8 --template=template0 NAME",
+            )
         if fsync != "on":
             raise StoreRefused(
                 self.address.name,

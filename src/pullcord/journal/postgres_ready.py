@@ -7,7 +7,7 @@ from pullcord.errors import FormatUnknown, InvalidInput, StoreRefused
 from pullcord.journal.postgres_link import Db, Link, ask
 
 _LOOK: Final = (
-    "SELECT to_regclass('{schema}.pullcord_versions') IS NOT NULL, "
+    "SELECT to_regclass('\"{schema}\".pullcord_versions') IS NOT NULL, "
     "(SELECT count(*) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
     "WHERE n.nspname = '{schema}' AND c.relkind IN ('r', 'p', 'v', 'm', 'f'))"
 )
@@ -54,7 +54,7 @@ def _version(db: Db, link: Link, known: int) -> int:
         )
     if not is_ours:
         return 0
-    found = ask(db, f"SELECT coalesce(max(version), 0) FROM {schema}.pullcord_versions")
+    found = ask(db, f'SELECT coalesce(max(version), 0) FROM "{schema}".pullcord_versions')
     version = cast("tuple[int]", found)[0]
     if version > known:
         raise FormatUnknown(
@@ -73,16 +73,16 @@ def _migrate(db: Db, link: Link, migrations: Sequence[str]) -> int:
         version = _version(db, link, len(migrations))
         if version == 0:
             # Somebody may have made it for a user who may not.
-            is_there = ask(db, f"SELECT to_regnamespace('{schema}') IS NOT NULL") == (True,)
-            create = "" if is_there else f"CREATE SCHEMA {schema}; "
+            is_there = ask(db, f"SELECT to_regnamespace('\"{schema}\"') IS NOT NULL") == (True,)
+            create = "" if is_there else f'CREATE SCHEMA "{schema}"; '
             ask(
                 db,
-                f"{create}CREATE TABLE {schema}.pullcord_versions "
+                f'{create}CREATE TABLE "{schema}".pullcord_versions '
                 "(version INTEGER PRIMARY KEY, at TIMESTAMPTZ NOT NULL DEFAULT now())",
             )
         if version < len(migrations):
             version += 1
-            made = f"INSERT INTO {schema}.pullcord_versions VALUES ({version})"
+            made = f'INSERT INTO "{schema}".pullcord_versions VALUES ({version})'
             ask(db, f"{migrations[version - 1]}; {made}")
         ask(db, "COMMIT")
         return version

@@ -114,15 +114,16 @@ class SqliteStore:
             if self._closed:
                 raise JournalClosed
             try:
-                has_traces = self._writer.has_traces()
-                if rewrite or (has_traces and self._writer.size() <= REWRITE_MAX_BYTES):
+                traces = self._writer.traces()
+                if rewrite or (traces and self._writer.size() <= REWRITE_MAX_BYTES):
                     self._in_turn(lambda: self._writer.run("VACUUM"))
-                    self._in_turn(lambda: self._writer.run("DELETE FROM traces"))
-                    has_traces = False
+                    # None that somebody has left since: another process may forget, too.
+                    self._in_turn(lambda: self._writer.drop_traces(traces))
+                    traces = []
                 is_cut = self._cut_log()
             except apsw.Error as error:
                 raise explained(error, "Writing to", self._path) from error
-            return "held" if not is_cut else "traces" if has_traces else "gone"
+            return "held" if not is_cut else "traces" if traces else "gone"
 
     def _cut_log(self) -> bool:
         until_s = time.monotonic() + _CUT_S

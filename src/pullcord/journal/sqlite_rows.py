@@ -76,8 +76,12 @@ class Connection:
     def _all(self, statement: str, bindings: Sequence[Any]) -> list[tuple[Any, ...]]:
         return cast("list[tuple[Any, ...]]", self.db.execute(statement, bindings).fetchall())
 
-    def has_traces(self) -> bool:
-        return self._one("SELECT 1 FROM traces LIMIT 1", ()) is not None
+    def traces(self) -> list[tuple[int]]:
+        """Of which runs payloads were deleted since the file was last written anew."""
+        return cast("list[tuple[int]]", self._all("SELECT run FROM traces", ()))
+
+    def drop_traces(self, runs: Sequence[tuple[int]]) -> None:
+        self.db.executemany("DELETE FROM traces WHERE run = ?", runs)
 
     def size(self) -> int:
         return cast("int", self.db.pragma("page_count")) * cast("int", self.db.pragma("page_size"))

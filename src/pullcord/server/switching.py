@@ -1,12 +1,14 @@
 """The kill switch over HTTP: for admins to pull and to release, for everybody to see."""
 
 import asyncio
+from typing import Final
 
 import msgspec
 from starlette.requests import Request
 
 from pullcord.core.values import check_text
 from pullcord.errors import InvalidInput, KillSwitchFailed, RunNotFound, StorageFailed
+from pullcord.journal.journal import Journal
 from pullcord.killswitch.engaging import pull
 from pullcord.killswitch.flags import KINDS, Scope, new_note
 from pullcord.killswitch.pulled import Pulled
@@ -16,6 +18,8 @@ from pullcord.server.desk import Desk
 from pullcord.server.problems import Refused
 from pullcord.server.wall import grant_of
 from pullcord.server.wire import SwitchSaid, SwitchShown
+
+_RECORDED_S: Final = 20.0  # what has been stopped is to be told, whatever the store does
 
 
 async def status(desk: Desk, request: Request, _: None) -> SwitchShown:
@@ -74,16 +78,26 @@ def _scope(said: SwitchSaid) -> Scope:
 async def _shown(
     desk: Desk, scope: Scope | None = None, pulled: Pulled | None = None
 ) -> SwitchShown:
-    journal, why_not = desk.runs.journal, ""
-    done = [pulled] if pulled else list[Pulled]()
-    try:
-        if scope is not None and pulled:
-            await journal.hold()
-            await journal.answered(scope, pulled)
-        held, known = await journal.held()
-    except StorageFailed as error:  # it holds all the same; whoever opens the store next records it
-        held, known, why_not = list[str](), list[Pulled](), str(error)
-    said = await asyncio.to_thread(
-        report, journal.flags, held, done or known, why_not_recorded=why_not
-    )
+    """What the journal knows; and if it says nothing, what is known without it. It holds all the
+    same, and whoever opens the store next records it."""
+    journal, done = desk.runs.journal, [pulled] if pulled else list[Pulled]()
+    held, why_not = list[str](), f"The store has said nothing for {_RECORDED_S:g} s."
+    asking = asyncio.create_task(_recorded(journal, scope, pulled))
+    if (await asyncio.wait({asking}, timeout=_RECORDED_S))[0]:  # (it cannot be called off)
+        try:
+            (held, done), why_not = await asking, ""
+        except StorageFailed as error:
+            why_not = str(error)
+    said = await asyncio.to_thread(report, journal.flags, held, done, why_not_recorded=why_not)
     return msgspec.convert(said, SwitchShown)
+
+
+async def _recorded(
+    journal: Journal, scope: Scope | None, pulled: Pulled | None
+) -> tuple[list[str], list[Pulled]]:
+    """The runs that are held, and what pulling it has done."""
+    if scope is None or pulled is None:
+        return await journal.held()
+    pulled = await journal.answered(scope, pulled)  # first: who is held has no owner to be asked
+    await journal.hold()
+    return (await journal.held())[0], [pulled]
