@@ -8,10 +8,15 @@ import socket
 import threading
 from pathlib import Path
 
+import pytest
+
 import pullcord
 from pullcord.core.states import RunState
+from pullcord.journal.journal import Journal
+from pullcord.server import switching
 from pullcord.server.keeper import Keeper
 from pullcord.server.standing import Standing, listen
+from tests.server.house import house
 
 
 async def test_a_stop_is_acknowledged_while_the_loop_is_held(tmp_path: Path) -> None:
@@ -73,3 +78,23 @@ async def test_no_answer_waits_for_more_to_send() -> None:
         _, writer = await asyncio.open_connection(*listening.getsockname())
         assert await is_prompt
         writer.close()
+
+
+async def test_what_was_stopped_is_told_also_if_the_store_says_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A database server may take a connection and then stand still."""
+    never = asyncio.Event()
+
+    async def says_nothing(_: Journal) -> list[str]:
+        await never.wait()
+        return []
+
+    monkeypatch.setattr(Journal, "hold", says_nothing)
+    monkeypatch.setattr(switching, "_RECORDED_S", 0.1)
+    async with house(tmp_path) as there:
+        said = (await there.post("/kill-switch/engage", {"reason": "now"})).json
+        never.set()
+    assert [one["reason"] for one in said["engaged"]] == ["now"]
+    assert said["recorded"] is False
+    assert "has said nothing for 0.1 s" in said["why_not_recorded"]
