@@ -127,6 +127,22 @@ async def test_nobody_takes_a_run_while_it_is_engaged(tmp_path: Path) -> None:
         assert await journal.acquire("r1", owner="somebody", ttl_s=60)
 
 
+async def test_however_many_runs_there_are_all_are_held(tmp_path: Path) -> None:
+    async with Journal.open(tmp_path / "runs.db") as journal:
+        names = [f"r{number}" for number in range(450)]
+        born = (Created(agent="churn", thread=name) for name in names)
+        await journal.append(
+            *(
+                Append(run_id=n, events=[b], expected_seq=0)
+                for n, b in zip(names, born, strict=True)
+            )
+        )
+        journal.flags.raise_it(ALL, new_note(by="ana", reason="", via="test"))
+        assert sorted(await journal.hold()) == sorted(names)
+        heads = await journal.runs(states=S, limit=1000)
+        assert {head.state for head in heads} == {S.PAUSED}
+
+
 async def test_who_drives_a_run_here_and_was_not_asked_is_named(tmp_path: Path) -> None:
     """It has opened the store by another name, say, and looks at another switch."""
     async with Journal.open(tmp_path / "runs.db") as journal:

@@ -195,6 +195,15 @@ def test_a_flag_that_is_made_by_hand_counts(home: House) -> None:
     assert "whoever made its file" in home.flags.raised()[0].by
 
 
+def test_and_ends_the_tools_of_a_runtime_that_stands_still(home: House) -> None:
+    """Nobody asks its warden, which looks by itself."""
+    process = home.opens("tools=2")
+    home.has_begun(works=2)
+    process.send_signal(signal.SIGSTOP)
+    Path(f"{home.store}.kill-switch").touch()
+    home.until(lambda: not home.living())
+
+
 def test_a_flag_that_cannot_be_looked_at_counts(home: House) -> None:
     home.opens("beats=1")
     home.has_begun(beat=5)
