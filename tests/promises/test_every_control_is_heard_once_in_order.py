@@ -4,8 +4,9 @@ one that slipped in before the cutter was there, and also that another has taken
 
 import asyncio
 import threading
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 
@@ -14,8 +15,12 @@ from pullcord.core.events import Control, Created, Record, StepStarted
 from pullcord.errors import StorageFailed
 from pullcord.journal.journal import Journal
 from pullcord.journal.ledger import Append
+from pullcord.journal.memory import MemoryStore
+from pullcord.journal.store import View
 from pullcord.runtime.control import ControlThread
 from pullcord.testing import ManualClock
+
+T = TypeVar("T")
 
 
 class Ear:
@@ -134,6 +139,35 @@ async def test_a_read_that_fails_once_loses_no_control(
         await journal.command("r1", Cancel(by="ana"))
         await ear.hears("CancelRequested")
     control.close()
+
+
+async def test_a_store_that_stays_away_is_told_of_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """A database may be away for hours, and is looked for several times a second."""
+
+    class Away(MemoryStore):
+        reads = 0
+
+        def read(self, job: Callable[[View], T]) -> T:
+            self.reads += 1
+            if self.reads in range(3, 8):
+                raise StorageFailed("Reading", path="r", why="nobody answers", instead="Wait.")
+            return super().read(job)
+
+    store, heard, loop = Away(), asyncio.Event(), asyncio.get_running_loop()
+
+    def hear(_: object) -> None:
+        loop.call_soon_threadsafe(heard.set)
+
+    async with Journal(store) as journal, asyncio.timeout(30):
+        journal.watch(hear)
+        born = Append(run_id="r1", events=[Created(agent="churn", thread="t")], expected_seq=0)
+        store.reads = 2  # from here on nobody answers for a while
+        await journal.append(born)
+        await heard.wait()
+    assert store.reads >= 8
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
 
 
 async def test_nothing_is_cut_once_the_block_is_left(journal: Journal) -> None:

@@ -5,6 +5,7 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Final, TypeAlias
 
+from pullcord.errors import StorageFailed
 from pullcord.journal.store import Store
 
 _log: Final = logging.getLogger("pullcord.journal")
@@ -54,20 +55,28 @@ class Watch:
 
     def _hear(self) -> None:
         """For as long as the process lives: trouble with the store must not deafen it for good."""
-        is_due = False
+        is_due = is_away = False
         while not self._closing:
             try:
                 heard = self._listener.wait(_AGAIN_S if is_due else _LISTEN_S)
                 is_due = self._tell() if heard or is_due else False
-            except Exception:
+                is_away = False
+            except Exception as error:
                 if not self._closing:
-                    _log.exception("Could not read what has changed; looking again.")
-                    is_due = True
+                    self._say(error, is_away)
+                    is_due = is_away = True
                     self._pause.wait(_AGAIN_S)
         for told in self._told:
             told.tell({})
         with self._changing:
             self._listener.close()
+
+    def _say(self, error: Exception, is_away: bool) -> None:
+        """A store that is away may be so for hours: that is said once."""
+        if not isinstance(error, StorageFailed):
+            _log.exception("Could not read what has changed; looking again.")
+        elif not is_away:
+            _log.warning("%s What has changed is looked for until it is there.", error)
 
     def _tell(self) -> bool:
         """Tell everybody what is new. Return whether somebody has to be told again."""
