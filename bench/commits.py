@@ -5,7 +5,7 @@ import time
 from pathlib import Path
 
 from bench.figures import Figure, p50
-from bench.runs import Bare, add, born, steps
+from bench.runs import Bare, add, against_bare, born, steps
 from pullcord.journal.journal import Journal
 
 PAIRS = 2000
@@ -18,21 +18,11 @@ async def measure(folder: Path) -> list[Figure]:
 
 
 async def _a_step(folder: Path) -> list[Figure]:
-    """Intent and outcome against two bare commits, taken in turn so that both see one disk."""
+    """Intent and outcome against two bare commits."""
     bare = Bare(folder / "bare.db")
-    ours: list[float] = []
-    theirs: list[float] = []
     async with Journal.open(folder / "steps.db") as journal:
         await born(journal, "r1")
-        for number, (intent, outcome) in enumerate(steps(PAIRS)):
-            began = time.perf_counter()
-            bare.commit()
-            bare.commit()
-            theirs.append(time.perf_counter() - began)
-            began = time.perf_counter()
-            await add(journal, "r1", 2 + 2 * number, intent)
-            await add(journal, "r1", 3 + 2 * number, outcome)
-            ours.append(time.perf_counter() - began)
+        ours, theirs = await against_bare(journal, bare.commit, PAIRS)
     over = f"p50 of {PAIRS:,} pairs; bare pair {p50(theirs) * 1000:.2f} ms"
     return [
         Figure("intent + outcome ÷ two bare apsw commits", p50(ours) / p50(theirs), 1.7, "×", over)

@@ -5,13 +5,14 @@ import asyncio
 import os
 import threading
 import time
+from itertools import count
 from pathlib import Path
 
 import psycopg
 from tests.postgres.server import Server, serving
 
 from bench.figures import Figure, p50
-from bench.runs import add, born, steps
+from bench.runs import against_bare, born
 from pullcord.core.commands import Pause, Resume
 from pullcord.journal.journal import Journal
 
@@ -26,22 +27,13 @@ async def measure(folder: Path) -> list[Figure]:
 
 
 async def _a_step(server: Server) -> Figure:
-    ours: list[float] = []
-    theirs: list[float] = []
     with server.connect() as bare:
         bare.execute("CREATE TABLE r (pos BIGSERIAL PRIMARY KEY, run INT, seq INT, payload BYTEA)")
         bare.execute("CREATE UNIQUE INDEX i ON r (run, seq)")
         async with Journal.open(server.url()) as journal:
             await born(journal, "r1")
-            for number, (intent, outcome) in enumerate(steps(PAIRS)):
-                began = time.perf_counter()
-                _commit(bare, 2 * number)
-                _commit(bare, 2 * number + 1)
-                theirs.append(time.perf_counter() - began)
-                began = time.perf_counter()
-                await add(journal, "r1", 2 + 2 * number, intent)
-                await add(journal, "r1", 3 + 2 * number, outcome)
-                ours.append(time.perf_counter() - began)
+            numbers = count()
+            ours, theirs = await against_bare(journal, lambda: _commit(bare, next(numbers)), PAIRS)
     over = f"p50 of {PAIRS:,} pairs; bare pair {p50(theirs) * 1000:.2f} ms"
     ratio = p50(ours) / p50(theirs)
     return Figure("intent + outcome ÷ two bare PostgreSQL commits", ratio, 2, "×", over)

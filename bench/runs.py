@@ -1,6 +1,7 @@
 """Runs to measure with."""
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import apsw
@@ -28,6 +29,24 @@ def steps(count: int) -> Iterator[tuple[Event, Event]]:
 
 async def add(journal: Journal, run_id: str, seq: int, *events: Event) -> None:
     await journal.append(Append(run_id=run_id, events=events, expected_seq=seq, epoch=1))
+
+
+async def against_bare(
+    journal: Journal, commit: Callable[[], None], pairs: int
+) -> tuple[list[float], list[float]]:
+    """How long a step's two records take, and two bare commits, in turn so that both see one disk:
+    ours and theirs. The run `r1` is at record 2."""
+    ours, theirs = list[float](), list[float]()
+    for number, (intent, outcome) in enumerate(steps(pairs)):
+        began = time.perf_counter()
+        commit()
+        commit()
+        theirs.append(time.perf_counter() - began)
+        began = time.perf_counter()
+        await add(journal, "r1", 2 + 2 * number, intent)
+        await add(journal, "r1", 3 + 2 * number, outcome)
+        ours.append(time.perf_counter() - began)
+    return ours, theirs
 
 
 class Bare:

@@ -77,11 +77,16 @@ def test_a_database_that_has_no_room_for_all_text_is_refused(server: Server) -> 
         PostgresStore(url)
 
 
-def test_two_that_open_it_at_once_make_it_once(url: str) -> None:
+def test_two_that_open_it_at_once_make_it_once(server: Server, url: str) -> None:
     with ThreadPoolExecutor(4) as pool:
         stores = list(pool.map(PostgresStore, [url] * 4))
+    for number, store in enumerate(stores):
+        create(store, f"r{number}")
     for store in stores:
+        assert sorted(runs(store)) == ["r0", "r1", "r2", "r3"]
         store.close()
+    made = server.ask(f"SELECT count(*) FROM {schema_of(url)}.pullcord_versions")
+    assert made == [(len(MIGRATIONS),)]
 
 
 def test_who_only_looks_makes_nothing(server: Server, url: str) -> None:

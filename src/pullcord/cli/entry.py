@@ -1,5 +1,5 @@
 """The command `pullcord` as a process: while it loads nothing is collected, and if it was brief it
-leaves without tidying up what the kernel takes back anyway. Together a sixth of a control's time.
+leaves without tidying up what the kernel takes back anyway. A control must feel instant.
 """
 
 import gc
@@ -12,9 +12,9 @@ from typing import Any, NoReturn
 def command() -> NoReturn:
     """Carry out what is asked for, and end with its status."""
     gc.disable()  # before anything is loaded; whoever lives longer enables it again
-    command: Any = import_module("pullcord.cli.main")
-    status: int = command.main()
-    if gc.isenabled():  # agents were driven here: what they have left to be done at the end is done
+    cli: Any = import_module("pullcord.cli.main")
+    status: int = cli.main()
+    if gc.isenabled():  # it was not brief: what was left to be done at the end is done
         sys.exit(status)
     sys.stdout.flush()
     sys.stderr.flush()
