@@ -35,14 +35,14 @@ $(STAMPS)/dev: $(STAMPS)/runtime requirements/dev.txt
 	$(PIP) install --no-deps --require-hashes -r requirements/dev.txt
 	@touch $@
 
-# What tests need beyond Python: strace makes writes fail, zsh and fish complete what was typed. Without strace its tests
-# say so and are skipped; without a shell the test of its completion fails. Anew when this file changes.
-SYSTEM := strace zsh fish
+# What tests need beyond Python: strace makes writes fail, zsh and fish complete what was typed, spin and gcc check the
+# models. Without strace, spin or gcc their tests say so and are skipped; without a shell the test of its completion fails. Anew when this file changes.
+SYSTEM := strace zsh fish spin gcc
 $(STAMPS)/system: $(STAMPS)/venv Makefile
 	@missing=""; for name in $(SYSTEM); do command -v $$name >/dev/null || missing="$$missing $$name"; done; \
 	  [ -z "$$missing" ] || \
 	  { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -qq && apt-get install -y -qq --no-install-recommends $$missing; } || \
-	  echo "Missing:$$missing. Tests that need strace are skipped, those of shell completion fail. To run them: apt-get install$$missing"
+	  echo "Missing:$$missing. Tests that need strace, spin or gcc are skipped, those of shell completion fail. To run them: apt-get install$$missing"
 	@touch $@
 
 # MCP servers of others that the tests run, exactly as the lock file says; nothing of them is run while installing.
@@ -81,7 +81,7 @@ setup: $(STAMPS)/dev $(STAMPS)/system $(STAMPS)/mcp $(STAMPS)/chromium $(STAMPS)
 demo: $(STAMPS)/demo ## See it: the page, with agents to pause, redirect, resume and cancel (Ctrl-C ends it)
 	@$(PY) -m pullcord demo
 
-check: setup ## Lint, formatting and strict types over src, tests, examples, bench and web
+check: setup ## Lint, formatting and strict types over src, tests, examples, bench, models and web
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/basedpyright --level error

@@ -24,7 +24,7 @@ async def measure(folder: Path) -> list[Figure]:
     os.environ["PULLCORD_STATE"] = str(folder / "state")
     with serving() as server:
         absent = _absent(server)
-    return [*_pulling(), *absent, _looking(folder)]
+    return [*_pulling(), *_killed_before(), *absent, _looking(folder)]
 
 
 def _absent(server: Server) -> list[Figure]:
@@ -43,6 +43,33 @@ def _absent(server: Server) -> list[Figure]:
             pulls.append(_pull(prepare, "killable", blocks=False, url=server.url()))
             server.is_back()
         figures += _figures(f"its PostgreSQL {name}", pulls)
+    return figures
+
+
+def _killed_before() -> list[Figure]:
+    """Runtime, warden, guard and holders are killed; what a tool had started lives on."""
+    figures: list[Figure] = []
+    for fence in ("cgroup", "sweep"):
+        took: list[float] = []
+        alive = 0
+        for _ in range(ROUNDS // 3):
+            with (
+                tempfile.TemporaryDirectory() as folder,
+                house(Path(folder), fence=fence) as home,
+            ):
+                home.opens("commands=4", "copies=4")
+                home.has_begun(leaves=8)
+                home.loses_everybody()
+                began = time.monotonic()
+                home.pulls()
+                alive += len(home.living())
+                took.append(time.monotonic() - began)
+        over = f"{len(took)} pulls, 8 tools with a process in the background each"
+        name = f"all of our processes killed before ({fence})"
+        figures += [
+            Figure(f"{name}: until it answers, worst", max(took), 2, "s", over),
+            Figure("… processes of tools alive then", alive, 0, "processes", over),
+        ]
     return figures
 
 

@@ -23,7 +23,7 @@ settings.register_profile(
 )
 settings.load_profile("full" if FULL else "sample")
 
-WHOLE = ("architecture", "core", "contracts", "corpus", "docs")
+WHOLE = ("architecture", "core", "contracts", "corpus", "docs", "models")
 """Where a case is a function call, or unlike all others. Elsewhere it has processes, sockets or a
 browser of its own: of each long list of like cases every fifth is run, always the same, so that
 the same tree has the same result tomorrow; `make soak` runs all of them."""

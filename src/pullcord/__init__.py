@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from pullcord.runtime.runtime import Runtime
     from pullcord.runtime.shell import shell
     from pullcord.runtime.site import Habits
+    from pullcord.runtime.started import shared
     from pullcord.runtime.tools import Retry, always, tool
 
 __version__ = "0.2.0.dev0"
@@ -57,6 +58,7 @@ _HOME = {
     "ToolContext": "core.calls",
     "always": "runtime.tools",
     "open": "runtime.opening",
+    "shared": "runtime.started",
     "shell": "runtime.shell",
     "tool": "runtime.tools",
 }
@@ -85,9 +87,15 @@ __all__ = [
     "ToolContext",
     "always",
     "open",
+    "shared",
     "shell",
     "tool",
 ]
+
+
+def __dir__() -> list[str]:
+    """The public names: what a shell completes."""
+    return [*__all__, "guard", "__version__"]
 
 
 def __getattr__(name: str) -> Any:

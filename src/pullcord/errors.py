@@ -2,6 +2,7 @@
 
 PullcordError
 ├── InvalidInput           what was handed in cannot be used; correct it and call again
+│   ├── FamilyTooDeep      too many runs work for one another in one line
 │   ├── InvalidId          not the shape of an id
 │   ├── InvalidText        text that cannot be stored or shown
 │   ├── Unstorable         a value that JSON cannot carry faithfully
@@ -11,6 +12,8 @@ PullcordError
 ├── KillSwitchEngaged      nothing may start until somebody releases the switch
 ├── KillSwitchFailed       the switch could not be moved; the message says what is true now
 ├── AgentUnknown           this runtime was not given such an agent
+├── NotEntered             a runtime was used and never entered, so that nothing drives its runs
+├── StartedInTool          a program has started itself in the process of one of its tools
 ├── NotReached             the run ended, and never came to the state waited for
 ├── RunFailed              the agent raised: its result cannot be had
 ├── RunCancelled           the run was cancelled: its result cannot be had
@@ -108,6 +111,17 @@ class RunNotFound(PullcordError):
         )
 
 
+class FamilyTooDeep(InvalidInput):
+    """Too many runs work for one another in one line. Nothing was started."""
+
+    def __init__(self, parent: str, *, depth: int) -> None:
+        super().__init__(
+            f"Cannot start a run under {parent}: it would be the {depth + 1:,}th below its root, "
+            f"and {depth:,} are allowed. Nothing was started. Agents that start themselves again "
+            "need an end; or start it detached=True, as a root of its own."
+        )
+
+
 class ThreadBusy(PullcordError):
     """A run on this thread is still living. Nothing was started."""
 
@@ -124,6 +138,7 @@ class KillSwitchEngaged(PullcordError):
     """Nothing may start. Nothing was started."""
 
     def __init__(self, said: str) -> None:
+        self.said = said
         super().__init__(
             f"Nothing was started: {said}. Somebody has to release it first: "
             "pullcord kill-switch release"
@@ -149,6 +164,36 @@ class AgentUnknown(PullcordError):
         )
 
 
+class NotEntered(PullcordError):
+    """A runtime was used and never entered. Nothing was started."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(
+            f"Cannot {what}: this runtime was never entered, so nothing drives its runs. Nothing "
+            "was started. Use it inside: async with runtime: ... (in a web app, in its lifespan)"
+        )
+
+
+class StartedInTool(PullcordError):
+    """A runtime was used in the process of a tool. Nothing was started."""
+
+    def __init__(self, *, imports: str) -> None:
+        self.imports = imports
+        if imports:
+            why = f"the tool's process imports {imports}, and that starts the program again"
+            instead = (
+                "Start it only where it is run itself: "
+                'if __name__ == "__main__": asyncio.run(main())'
+            )
+        else:
+            why = "what it started would end with the tool"
+            instead = "Do it in the agent; or declare run_in='thread', which cannot be stopped."
+        super().__init__(
+            f"A runtime cannot be used in the process of a tool: {why}. Nothing was started. "
+            f"{instead}"
+        )
+
+
 class NotReached(PullcordError):
     """The run ended and never came to the state that was waited for."""
 
@@ -166,7 +211,7 @@ class RunFailed(PullcordError):
     def __init__(self, run_id: str, *, error: str) -> None:
         self.run_id, self.error = run_id, error
         super().__init__(
-            f"Run {run_id} failed: {error}. What it had finished is kept. "
+            f"Run {run_id} failed: {error.removesuffix('.')}. What it had finished is kept. "
             f"Try again from there: pullcord fork {run_id}"
         )
 
@@ -205,11 +250,18 @@ class RunForgotten(PullcordError):
 
 
 class StepError(PullcordError):
-    """A step raised. The first time `__cause__` is what it raised; later only the words remain."""
+    """A step raised. The first time `__cause__` is what it raised; later only the words remain.
 
-    def __init__(self, step: str, *, error: str) -> None:
-        self.step, self.error = step, error
-        super().__init__(f"Step {step!r} failed: {error}")
+    `happened`: `yes`, it had its effect, and only its result cannot be kept; `maybe`, it took too
+    long, or its process vanished, and may have had it. Trying that again may do it twice. `at`:
+    where in a sync tool's own code it was raised, if that is known.
+    """
+
+    def __init__(
+        self, step: str, *, error: str, at: str = "", happened: Literal["", "yes", "maybe"] = ""
+    ) -> None:
+        self.step, self.error, self.at, self.happened = step, error, at, happened
+        super().__init__(f"Step {step!r} failed: {error}" + (f" ({at})" if at else ""))
 
 
 class NotDone(StepError):

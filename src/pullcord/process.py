@@ -39,10 +39,26 @@ def is_here(owner: str) -> bool:
     return int(named[3]) != 0 and _started(int(named[2])) == int(named[3])
 
 
+def stands_still(owner: str) -> str:
+    """Why the process of this owner does not move, if it certainly does not. Empty: nobody here
+    can say that."""
+    named = _NAME.fullmatch(owner)
+    if named is None or not is_here(owner):
+        return ""
+    try:
+        stat = (_PROC / named[2] / "stat").read_text()
+    except OSError:
+        return ""
+    state = stat.rpartition(")")[2].split()[0]
+    return f"its process {named[2]} stands still, stopped by a signal" if state in "Tt" else ""
+
+
 def _where() -> str:
     """The kernel and the namespace in which numbers of processes mean what they mean here. Empty:
     that cannot be told."""
     try:
+        if os.readlink(_PROC / "self") != str(os.getpid()):
+            return ""  # this /proc shows the numbers of another namespace
         boot = _BOOT.read_text().strip().replace("-", "")
         namespace = (_PROC / "self/ns/pid").stat().st_ino
     except OSError:

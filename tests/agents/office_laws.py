@@ -11,6 +11,7 @@ from pydantic_ai import messages as m
 from pullcord import RunState
 from pullcord.agents.pydantic_ai import check_messages
 from pullcord.agents.pydantic_ai.messages import response_of
+from pullcord.agents.pydantic_ai.model import GO_ON
 from pullcord.core.events import (
     AttentionRaised,
     CancelRequested,
@@ -340,9 +341,11 @@ def _same(office: Happened, alone: Happened) -> Iterator[str]:
 
 
 def _sequence(office: Happened) -> list[Any]:
-    """The requests, without those that only repeat the one before: an attempt was cut."""
+    """The requests, without those that only repeat the one before, or have it gone on with: an
+    attempt was cut."""
     found: list[Any] = []
     for request in office.requests:
-        if not found or bare(request) != found[-1]:
-            found.append(bare(request))
+        asked = bare(request[:-2] if GO_ON in _user_texts(request[-1:]) else request)
+        if not found or asked != found[-1]:
+            found.append(asked)
     return found

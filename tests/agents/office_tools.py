@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel
-from pydantic_ai import BinaryContent, ModelRetry, ToolReturn
+from pydantic_ai import BinaryContent, ModelRetry, RunContext, ToolReturn
 from pydantic_ai.exceptions import ToolFailed
 
 import pullcord
@@ -89,3 +89,17 @@ async def stamp(ctx: ToolContext, path: str, guest: Guest) -> dict[str, Any]:
     """Stamp something in the loop."""
     append(path, f"{guest.born.year} {ctx.run_id} {ctx.deps}")
     return {"in": os.getpid()}
+
+
+def make_desk() -> dict[str, int]:
+    return {"made_in": os.getpid()}
+
+
+def looks_at_desk(context: RunContext[dict[str, int]], what: str) -> str:
+    """Say whether its `deps` were made in its own process, and which call it is."""
+    is_own = context.deps["made_in"] == os.getpid()
+    return f"{what} {context.tool_name} {'made here' if is_own else 'made elsewhere'}"
+
+
+async def waits_elsewhere() -> int:
+    return os.getpid()

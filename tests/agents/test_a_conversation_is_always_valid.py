@@ -132,6 +132,35 @@ def test_what_is_stored_of_a_conversation_makes_it_whole_again(steps: list[Any])
         assert found == messages == known
 
 
+@pytest.mark.parametrize("rest", [" and the rest.", "The first half and the rest."])
+async def test_an_answer_that_was_cut_is_in_the_next_request_and_gone_on_with(rest: str) -> None:
+    model = ScriptedModel([[Say("The first"), Delay()], [Say(" half"), Delay()], [Say(rest)]])
+    async with stage(agent=Agent(model, name="talker"), habits=QUICK) as runtime:
+        run = await runtime.start("agent", "write")
+        for seen_of_it in ("The first", " half"):
+            await shown(run, seen_of_it)
+            await run.pause(now=True)
+            await run.reached(S.PAUSED)
+            await run.resume()
+        assert await run.result() == "The first half and the rest."
+    assert plain(model.requests[1])[-2:-1] == [("text", "The first")]
+    assert plain(model.requests[2])[-2:-1] == [("text", "The first half")]
+    assert "Go on with it from exactly that place" in plain(model.requests[2])[-1][1]
+
+
+async def test_an_agent_may_say_that_an_answer_is_asked_for_again() -> None:
+    model = ScriptedModel([[Say("The first half"), Delay()], [Say("All of it.")]])
+    body = PydanticAgent(Agent(model, name="talker"), continues=False)
+    async with stage(agent=Registered(body), habits=QUICK) as runtime:
+        run = await runtime.start("agent", "write")
+        await shown(run, "The first half")
+        await run.pause(now=True)
+        await run.reached(S.PAUSED)
+        await run.resume()
+        assert await run.result() == "All of it."
+    assert plain(model.requests[1]) == plain(model.requests[0])
+
+
 async def test_an_answer_that_was_cut_is_gone_on_with_where_the_provider_can() -> None:
     model = ScriptedModel([[Say("The first half"), Delay()], [Say(" and the rest.")], "ok"])
     body = PydanticAgent(Agent(model, name="talker"), continues=True)

@@ -8,6 +8,7 @@ from pydantic_ai import Agent
 
 from pullcord import RunState as S
 from pullcord.core.events import Spent, StepFinished, StepStarted, TextEnded
+from pullcord.testing import ManualClock
 from pullcord.testing.scripted import Call, Delay, Say, ScriptedModel, Think
 from tests.agents.desk import (
     QUICK,
@@ -148,15 +149,16 @@ async def test_a_redirect_before_the_first_request_is_in_it() -> None:
 
 
 async def test_a_pause_lets_the_answer_finish_unseen_and_resume_shows_the_rest() -> None:
-    model, agent = talker(
-        [Say("Shown."), Delay(0.01), Say(" Held."), Call("note", {"what": "a"})], "!"
-    )
-    ledger = Ledger()
+    script = [[Say("Shown."), Delay(1), Say(" Held."), Call("note", {"what": "a"})], "!"]
+    its_time = ManualClock()
+    model, ledger = ScriptedModel(script, alarms=its_time), Ledger()
     agent = Agent(model, tools=[ledger.note], name="talker")
     async with desk(agent) as runtime:
         run = await runtime.start(agent, "write")
+        await until_stalled(model)
         await shown(run, "Shown.")
         await run.pause()
+        its_time.advance(1)
         await run.reached(S.PAUSED)
         assert "step_finished" in await names(runtime, run.id)
         assert not await happened(runtime, run.id, TextEnded)
@@ -168,16 +170,19 @@ async def test_a_pause_lets_the_answer_finish_unseen_and_resume_shows_the_rest()
     assert len(model.requests) == 2
 
 
-async def test_a_pause_that_may_not_hold_cuts_and_resume_asks_the_same_again() -> None:
-    model, agent = talker([Say("A first try"), Delay()], [Say("A second try")])
+async def test_a_pause_that_may_not_hold_cuts_and_resume_goes_on_with_what_was_shown() -> None:
+    model, agent = talker([Say("A first try"), Delay()], [Say("and the rest.")])
     async with desk(agent, habits=QUICK) as runtime:
         run = await runtime.start(agent, "write")
         await until_stalled(model)
         await run.pause()
         await run.reached(S.PAUSED)
         await run.resume()
-        assert await run.result() == "A second try"
-    assert plain(model.requests[0]) == plain(model.requests[1])
+        result = await run.result()
+        [cut, _] = await happened(runtime, run.id, TextEnded)
+    assert result == f"{cut.text}and the rest."
+    before = plain(model.requests[0])
+    assert plain(model.requests[1])[: len(before) + 1] == [*before, ("text", cut.text)]
 
 
 async def test_a_redirect_while_paused_is_carried_out_on_resume() -> None:

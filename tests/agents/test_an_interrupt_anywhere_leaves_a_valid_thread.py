@@ -44,6 +44,7 @@ from tests.agents.provider.fake import FakeProvider
 from tests.storage.campaign import FULL, fresh_seed
 
 AFTER_THE_END: Final = 10  # turns: a control that comes too late is one of the points
+NEVER: Final = 10**9
 KILLED: Final = 0.03
 
 pytestmark = pytest.mark.timeout(7200 if FULL else 120)
@@ -226,8 +227,9 @@ def test_the_rest_of_an_answer_is_shown_once_after_a_restart(
     mode: Mode, then: Mode | None, gap: int
 ) -> None:
     """A pause stops the showing and lets the answer finish; then nobody remembers it."""
-    begun = alone().turn_of(StepStarted, step="model-5")
-    shown = alone().turn_of(TextEnded, part="say-model-5-1-1")
+    calm = play(mode, NEVER)  # one that is parked soon has turns of its own
+    begun = calm.turn_of(StepStarted, step="model-5")
+    shown = calm.turn_of(TextEnded, part="say-model-5-1-1")
     rests = 0
     for at in window(begun, shown, sampled=8):
         it = play(mode, at, then=then, gap=gap)

@@ -12,16 +12,29 @@ MAY_IMPORT = {
     "errors": set[str](),
     "core": {"core", "errors"},
     "process": set[str](),
-    "killswitch": {"process", "killswitch"},
-    "journal": {"core", "errors", "process", "killswitch", "journal"},
-    "warden": {"core", "errors", "killswitch", "warden"},
-    "runtime": {"core", "errors", "process", "killswitch", "journal", "warden", "runtime"},
+    "regular_file": set[str](),
+    "killswitch": {"process", "regular_file", "killswitch"},
+    "takeover": {"process"},
+    "journal": {"core", "errors", "process", "regular_file", "killswitch", "takeover", "journal"},
+    "warden": {"core", "errors", "process", "killswitch", "takeover", "warden"},
+    "runtime": {
+        "core",
+        "errors",
+        "process",
+        "killswitch",
+        "takeover",
+        "journal",
+        "warden",
+        "runtime",
+    },
     "agents": {"core", "errors", "journal", "runtime", "agents"},
     "cli": {
         "core",
         "errors",
         "process",
+        "regular_file",
         "killswitch",
+        "takeover",
         "journal",
         "warden",
         "runtime",
@@ -29,7 +42,7 @@ MAY_IMPORT = {
         "tui",
         "cli",
     },
-    "server": {"core", "errors", "killswitch", "journal", "runtime", "server"},
+    "server": {"core", "errors", "regular_file", "killswitch", "journal", "runtime", "server"},
     "tui": {"core", "errors", "journal", "tui"},
     "__main__": {"cli"},
     "limits": {"core"},
@@ -96,18 +109,18 @@ def test_the_warden_stands_on_nothing() -> None:
         is_of_a_tool = module.name in ("worker.py",)
         assert is_of_a_tool or not any(word in text for word in ("asyncio\n", "msgspec", "apsw"))
         layers = {name.split(".")[1] for name in imports_of(parsed(module))}
-        assert is_of_a_tool or layers <= {"warden", "killswitch"}
+        assert is_of_a_tool or layers <= {"warden", "killswitch", "process", "takeover"}
 
 
 def test_the_kill_switch_stands_on_the_standard_library_alone() -> None:
     """It has to work when nothing else does."""
-    for module in ROOT.glob("killswitch/*.py"):
+    for module in (ROOT / "takeover.py", *ROOT.glob("killswitch/*.py")):
         for node in ast.walk(parsed(module)):
             names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
             for name in names:
                 top, _, rest = name.partition(".")
-                ours = rest.startswith(("killswitch", "process"))
+                ours = rest.startswith(("killswitch", "process", "regular_file"))
                 assert top in sys.stdlib_module_names or (top == "pullcord" and ours), name
                 assert top not in ("asyncio", "sqlite3")
 
@@ -148,7 +161,7 @@ def test_only_the_control_side_is_free_of_asyncio() -> None:
 
 
 def test_the_public_names_are_about_twenty_and_all_there() -> None:
-    assert len(pullcord.__all__) <= 25
+    assert len(pullcord.__all__) <= 26
     assert pullcord.__all__ == sorted(pullcord.__all__, key=lambda name: (name.islower(), name))
     for name in pullcord.__all__:
         assert getattr(pullcord, name).__doc__ or name in ("Command", "Event")

@@ -187,7 +187,7 @@ def test_a_watch_that_is_cut_off_goes_on_where_it_was(pullcord: Terminal) -> Non
         '"updated_at_ms":0,"doing":"","by":"","reason":"","source":"","hold_left_ms":null,'
         '"times":{},"ticking":"","steps":0,"items":null,"meters":[],"cost":{},"next":null,'
         '"told":[],"buttons":[],"wants":0,"attention":0,"raise":[],"tally":{},"error":"",'
-        '"driven":true,"alone":"","quarantined":false}}'
+        '"driven":true,"alone":"","still":"","quarantined":false}}'
     )
 
     def told(seq: int, event: str) -> bytes:

@@ -31,7 +31,7 @@ def sh(pullcord: Terminal, words: str, around: str) -> Said:
 
 def waiting(pullcord: Terminal) -> None:
     pullcord("run", agent("quick"), "--run-id", "r0")
-    pullcord("continue", "r0", "--detach", "--json")
+    pullcord("continue", "r0", "go on", "--detach", "--json")
     [living] = pullcord("ps", "--json").json
     pullcord.env["RUN"] = living["run"]
 

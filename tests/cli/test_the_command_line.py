@@ -107,8 +107,8 @@ def test_a_cancel_that_nobody_carries_out_says_how_to_have_it_done(pullcord: Ter
     assert said == "Cancelled r1. What it had finished is kept.\n"
     said = pullcord("cancel", "r2").out
     assert said.startswith("Cancelling r2.")
-    assert "No process drives it. Drive it here: pullcord resume r2\n" in said
-    pullcord("resume", "r2")
+    assert "No process drives it. Undo it here: pullcord undo r2\n" in said
+    pullcord("undo", "r2")
     assert pullcord.effects() == ["a draft", "a draft", "took a draft back"]
 
 
@@ -186,7 +186,7 @@ def test_a_dead_run_is_paused_and_cancelled_without_its_process(pullcord: Termin
     assert "Nobody knows whether step 'charge' happened." in pullcord("show", "r1").out
     said = pullcord("cancel", "r1", "--wait")
     assert (said.status, "in doubt       charge" in said.out) == (0, True)
-    again = pullcord("continue", "r1", "--detach")
+    again = pullcord("continue", "r1", "and now?", "--detach")
     assert again.status == 0  # its thread is free
 
 
@@ -236,9 +236,20 @@ def test_show_has_the_result_and_the_whole_error(pullcord: Terminal) -> None:
     assert "agents.py" in said.err  # where it was raised
 
 
+def test_continue_sends_nothing_by_itself(pullcord: Terminal) -> None:
+    pullcord("run", agent("remembers"), "--run-id", "r1")
+    for nothing in ((), ("",), ("  ",), ("null",)):
+        said = pullcord("continue", "r1", *nothing, "--detach")
+        assert (said.status, said.out) == (2, "")
+        assert "Cannot continue run r1 without words" in said.err
+        assert "pullcord continue r1 TEXT" in said.err
+    assert len(pullcord("ps", "--all", "--json").json) == 1
+    assert "pullcord continue r1 TEXT" in pullcord("show", "r1").out
+
+
 def test_detached_runs_are_only_recorded(pullcord: Terminal) -> None:
     pullcord("run", agent("remembers"), "--run-id", "r1")
-    said = pullcord("continue", "r1", "--detach", "--json")
+    said = pullcord("continue", "r1", "May", "--detach", "--json")
     new = said.json["run"]
     assert "nobody drives it" in pullcord("ps").out
     assert pullcord("resume", new).out == "1\n"  # it knows of the run before it

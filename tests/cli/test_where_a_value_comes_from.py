@@ -2,9 +2,12 @@
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from pullcord.cli.habits import habits_of
+from pullcord.runtime.site import Habits
 from tests.cli.strange_servers import answer, strange
 from tests.cli.terminal import Said, Terminal, agent
 
@@ -91,6 +94,8 @@ def test_a_file_of_the_folder_does_not_decide_where_a_token_goes(pullcord: Termi
 
 
 WRONG = {
+    "lease_s = 0.5": "lease_s is a number of seconds from 1 to 3600",
+    "lease_s = 'abc'": "lease_s is a number",
     "storage = 1": "there is no 'storage'; there are store, server, limits",
     'token = "abc"': "'token' looks like a secret",
     'api_key = "abc"': "'api_key' looks like a secret",
@@ -132,3 +137,8 @@ def test_serve_takes_its_port_from_the_file(pullcord: Terminal) -> None:
         said = json.loads(process.stdout.readline())
     assert said["store"].endswith("project/s.db")
     assert ":8421" not in said["url"]
+
+
+def test_a_command_that_drives_runs_keeps_them_as_long_as_the_file_says() -> None:
+    assert habits_of(SimpleNamespace(lease_s=7.0)).lease_s == 7.0
+    assert habits_of(SimpleNamespace(lease_s=None)).lease_s == Habits().lease_s

@@ -23,9 +23,11 @@ from pullcord.core.events import (
     PauseRequested,
     QuestionAsked,
     Record,
+    Redirected,
     Requeued,
     Resumed,
     Spent,
+    StepFailed,
     StepFinished,
     StepInDoubt,
     StepInterrupted,
@@ -79,7 +81,32 @@ def expected(records: list[Record]) -> Counter[tuple[int, str]]:
         found[record.seq, "StopTookHold"] += (moves and after in HELD) or tag == "requeued"
         found[record.seq, "StopLapsed"] += moves and state in ON_ITS_WAY and after not in HELD
         state = after
-    return +found
+    return +found + _redirects(records)
+
+
+def _redirects(records: list[Record]) -> Counter[tuple[int, str]]:
+    """A redirect that meets a request to a model, or a tool that yields to it, is a stop, too."""
+    found, flying, pending = Counter[tuple[int, str]](), set[str](), dict[int, set[str]]()
+    cut = set[int]()
+    for record in records:
+        event = record.event
+        if isinstance(event, StepStarted) and (event.model or event.cut_by_redirect):
+            flying.add(event.step)
+        elif isinstance(event, Redirected) and flying:
+            found[record.seq, "StopAsked"] += 1
+            pending[record.seq] = set(flying)
+        elif isinstance(event, StepFinished | StepFailed | StepInterrupted | StepInDoubt):
+            flying.discard(event.step)
+            for asked, left in list(pending.items()):
+                if event.step not in left:
+                    continue
+                left.discard(event.step)
+                if isinstance(event, StepInterrupted):
+                    cut.add(asked)
+                if not left:
+                    found[record.seq, "StopTookHold" if asked in cut else "StopLapsed"] += 1
+                    del pending[asked]
+    return found
 
 
 @pytest.mark.campaign
@@ -94,7 +121,8 @@ def test_each_stop_is_asked_once_and_takes_hold_once_or_never(records: list[Reco
     run = Run("r1")
     for record in records:
         run = apply(run, record)
-    assert len(asked) - len(ends) == (run.state in ON_ITS_WAY)
+    redirects = {r.seq for r, act in said if isinstance(act, StopAsked) and act.verb == "redirect"}
+    assert len(asked - redirects) - len(set(ends) - redirects) == (run.state in ON_ITS_WAY)
 
 
 def told(*events: Event) -> list[Act]:
@@ -163,6 +191,42 @@ def test_it_says_what_was_undone_and_which_limit_was_reached() -> None:
 
 
 PAUSE = PauseRequested(by="ana")
+REDIRECT = Redirected(by="ana", instruction="stop that", reason="a confession", via="page")
+ASK = StepStarted(step="ask", name="ask", model="scripted", effect="none")
+TOOL = StepStarted(step="dig", name="dig", tool="dig")
+YIELDS = StepStarted(step="dig", name="dig", tool="dig", cut_by_redirect=True)
+CUT = StepInterrupted(step="ask", rung="transport_closed", redirected=True)
+
+
+def test_a_redirect_that_cuts_a_stream_is_a_stop() -> None:
+    [asked, held] = told(ASK, REDIRECT, CUT)
+    assert isinstance(asked, StopAsked)
+    assert (asked.verb, asked.by, asked.reason, asked.via) == (
+        *("redirect", "ana"),
+        *("a confession", "page"),
+    )
+    assert asked.in_flight == (InFlight(step="ask", name="ask", model="scripted", effect="none"),)
+    end = StepEnd(step="ask", name="ask", became="interrupted", rung="transport_closed")
+    assert held == StopTookHold(verb="redirect", asked_seq=4, rung="transport_closed", steps=(end,))
+
+
+@pytest.mark.parametrize(
+    ("events", "said"),
+    [
+        ((REDIRECT,), ""),  # it cuts nothing: nothing is stopped
+        ((TOOL, REDIRECT, StepFinished(step="dig")), ""),
+        ((YIELDS, REDIRECT, StepInterrupted(step="dig")), "asked in_effect"),
+        ((ASK, REDIRECT, StepFinished(step="ask")), "asked lapsed"),  # the answer was whole
+        ((ASK, REDIRECT, StepFailed(step="ask", error="503")), "asked lapsed"),
+        ((ASK, REDIRECT, REDIRECT, CUT), "asked asked in_effect in_effect"),
+        ((ASK, YIELDS, REDIRECT, CUT, StepFinished(step="dig")), "asked in_effect"),
+        ((ASK, TOOL, REDIRECT, CUT), "asked in_effect"),
+        ((ASK, PAUSE, REDIRECT, CUT, Paused()), "asked asked in_effect in_effect"),
+        ((ASK, CUT, REDIRECT), ""),
+    ],
+)
+def test_a_redirect_is_a_stop_where_it_cuts_something(events: tuple[Event, ...], said: str) -> None:
+    assert [act.__struct_config__.tag for act in told(*events)] == said.split()
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,8 @@ from pullcord.core.conditions import MaxSteps, Spent, Used
 from pullcord.core.decide import decide
 from pullcord.core.events import (
     Answered,
+    AttentionRaised,
+    AttentionSettled,
     Cancelled,
     CancelRequested,
     Claimed,
@@ -19,6 +21,7 @@ from pullcord.core.events import (
     Hurried,
     ItemRewritten,
     ItemStarted,
+    LateResult,
     Paused,
     PauseRequested,
     PlanItem,
@@ -218,6 +221,36 @@ def test_cancel_names_what_it_undoes_and_what_it_cannot() -> None:
     assert button(shown(run), "cancel").says == "saves partial work · undoes 2, cannot undo 1: pay"
 
 
+def test_cancel_says_before_the_press_what_it_cannot_stop() -> None:
+    run = running(
+        StepStarted(step="s1", name="look", effect="none", run_in="thread"),
+        StepFinished(step="s1"),
+        StepStarted(step="s2", name="mail", effect="none", run_in="thread"),
+        StepStarted(step="s3", name="crunch", effect="none", run_in="process"),
+    )
+    says = "saves partial work · nothing to undo · cannot stop mail"
+    assert button(shown(run), "cancel").says == says
+
+
+def test_what_goes_on_although_it_was_stopped_is_not_called_interrupted() -> None:
+    left = ("process 7 (sleep)",)
+    cut = [
+        StepStarted(step="s1", name="look", effect="none"),
+        CancelRequested(by="ana"),
+        StepInterrupted(step="s1", rung="abandoned", still_running=left),
+        AttentionRaised(item="s1", kind="not_stoppable", text="look at it"),
+        Cancelled(rung="abandoned"),
+    ]
+    made = receipt(running(*cut))
+    assert (made.interrupted, made.still_running) == ((), ("look",))
+    assert made.steps[0].still_running == left
+    assert shown(running(*cut)).tally["still_running"] == 1
+    settled = receipt(running(*cut, AttentionSettled(by="ana", item="s1")))
+    assert (settled.interrupted, settled.still_running) == (("look",), ())
+    late = receipt(running(*cut, LateResult(step="s1", error="it failed")))
+    assert (late.interrupted, late.still_running) == (("look",), ())
+
+
 def test_while_it_pauses_the_hold_is_counted_down_and_the_second_press_cuts() -> None:
     asking = StepStarted(step="model-1", name="ask", model="m", effect="none")
     run = running(asking, PauseRequested(by="ana"))
@@ -228,6 +261,33 @@ def test_while_it_pauses_the_hold_is_counted_down_and_the_second_press_cuts() ->
     hurried = shown(running(asking, PauseRequested(by="ana"), Hurried(by="ana")))
     assert hurried.hold_left_ms is None
     assert button(hurried, "pause").off
+
+
+def test_cut_now_says_whether_the_answer_is_gone_on_with_and_so_does_resume() -> None:
+    for continues, then, resume in (
+        (True, "goes on from there", "goes on where it stopped"),
+        (False, "asks again", "asks again for the answer that was cut"),
+    ):
+        asking = StepStarted(
+            step="model-1", name="ask", model="m", effect="none", continues=continues
+        )
+        pausing = running(asking, PauseRequested(by="ana"))
+        assert button(shown(pausing), "pause").says == f"cuts the answer; resume {then}"
+        cut = [StepInterrupted(step="model-1"), Paused()]
+        paused = running(asking, PauseRequested(by="ana"), *cut)
+        assert button(shown(paused), "resume").says == resume
+    guarded = PauseRequested(by="guard harbour", source="guard")  # it would be led there again
+    asking = StepStarted(step="model-1", name="ask", model="m", effect="none", continues=True)
+    paused = running(asking, guarded, StepInterrupted(step="model-1"), Paused())
+    assert button(shown(paused), "resume").says == "asks again for the answer that was cut"
+
+
+def test_cut_now_is_not_offered_for_what_may_not_be_done_twice() -> None:
+    pay = StepStarted(step="s1", name="pay")
+    look = StepStarted(step="s2", name="look", effect="none")
+    off = button(shown(running(pay, PauseRequested(by="ana"))), "pause").off
+    assert off == "pay may not be done twice, so it is let finish"
+    assert button(shown(running(pay, look, PauseRequested(by="ana"))), "pause").off == ""
 
 
 def test_while_it_is_cancelled_it_says_what_it_stops() -> None:

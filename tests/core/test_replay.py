@@ -10,9 +10,13 @@ from hypothesis import strategies as st
 
 from pullcord.core import fold as fold_module
 from pullcord.core.events import (
+    ChildBorn,
+    ChildEnded,
+    Claimed,
     Completed,
     Created,
     Event,
+    Left,
     Record,
     StepStarted,
     decode_event,
@@ -121,12 +125,27 @@ def test_records_out_of_place_are_refused() -> None:
         replay("r1", [Record("r1", 1, 0, 0, Completed())])
 
 
+def test_what_a_child_of_an_earlier_version_has_completed_stays_final() -> None:
+    """Its end does not say what it left: nobody then could have it undone with its parent."""
+    events = (
+        Created(agent="churn", thread="t1"),
+        Claimed(owner="w", epoch=1),
+        *(ChildBorn(child=name) for name in ("earlier", "stopped", "now")),
+        ChildEnded(child="earlier", state="completed"),
+        ChildEnded(child="stopped", state="cancelled"),
+        ChildEnded(child="now", state="completed", left=Left()),
+    )
+    records = [Record("r1", seq, 0, 0, event) for seq, event in enumerate(events, 1)]
+    known = replay("r1", records).children
+    assert [known[name].is_provisional for name in known] == [False, True, True]
+
+
 def test_a_changed_run_needs_a_new_snapshot_format() -> None:
     """The shape of `Run` is part of every stored snapshot. When this fails: raise
     SNAPSHOT_FORMAT in core/run.py and put the new fingerprint here."""
     shape = msgspec.json.encode(_without_prose(msgspec.json.schema(Run)), order="deterministic")
     fingerprint = hashlib.sha256(shape).hexdigest()[:16]
-    assert (SNAPSHOT_FORMAT, fingerprint) == (7, "3a8f3542e86f15ea")
+    assert (SNAPSHOT_FORMAT, fingerprint) == (8, "c867daa737d1e78e")
 
 
 def _without_prose(schema: Any) -> Any:

@@ -50,7 +50,8 @@ SHOWN: Final = {
     "agent", "attempt", "back_to", "child", "code_version", "condition", "cwd", "defer", "digest",
     "forked_from", "item", "key", "leaves", "limits", "model", "name", "owner", "parent", "part",
     "place", "plan", "run_in", "scope", "step", "target", "thread", "tool", "trace", "where",
-    "call", "approval", "guard", "frozen", "state", "caps", "ladder_ms", "cause",
+    "call", "approval", "guard", "family", "frozen", "state", "caps", "ladder_ms", "cause",
+    "still_running",
     # who stopped it, why and by which way: what a stop is known by
     "by", "reason", "via",
 }  # fmt: skip

@@ -40,14 +40,18 @@ SINCE_0_1_0 = (
     *("asked_at_ms", "effect_at_ms", "rung"),
 )
 _Left = msgspec.defstruct("_Left", SINCE_0_1_0)
+_CHILD_SINCE_0_1_0 = (("detached", bool, False), ("state", str, ""))
+_Child = msgspec.defstruct("_Child", _CHILD_SINCE_0_1_0, omit_defaults=True)
 
 
 def fingerprint(run: Run) -> str:
     """What a run left behind, short enough to store beside it. Of public things only, and of those
-    that every version has: how a run is kept in memory may change, and a receipt may grow."""
+    that every version has: how a run is kept in memory may change, and a receipt may grow, as may
+    what is known of a child."""
     made = _Left(**{name: getattr(receipt(run), name) for name in SINCE_0_1_0})
     told = [(told.text, told.status) for told in run.instructions.values()]
-    left = (made, run.seq, run.epoch, told, run.children)
+    children = {name: _Child(one.detached, one.state) for name, one in run.children.items()}
+    left = (made, run.seq, run.epoch, told, children)
     return sha256(msgspec.json.encode(left, order="deterministic")).hexdigest()
 
 

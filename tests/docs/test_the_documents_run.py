@@ -123,6 +123,8 @@ def test_every_promise_names_a_test_and_every_promise_test_is_named() -> None:
         "hooks",
         "telemetry",
         "postgres",
+        "world",
+        "models",
     )
     there = {
         str(path.relative_to(ROOT))

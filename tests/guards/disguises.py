@@ -21,6 +21,10 @@ def _encoded(data: bytes) -> str:
     return base64.b64encode(data).decode()
 
 
+def _bare(text: str) -> bytes:
+    return "".join(filter(str.isalnum, text)).encode()
+
+
 DISGUISES: Final[dict[str, Callable[[str], str]]] = {
     "as it is": lambda s: s,
     "upper case": str.upper,
@@ -47,8 +51,29 @@ DISGUISES: Final[dict[str, Callable[[str], str]]] = {
     "escapes": lambda s: "".join(f"\\x{byte:02x}" for byte in s.encode()),
     "long escapes": lambda s: "".join(f"\\u{ord(c):04x}" for c in s),
     "character codes": lambda s: ", ".join(str(ord(c)) for c in s),
+    "codes of three digits": lambda s: " ".join(f"{ord(c):03}" for c in s),
+    "hex numbers": lambda s: ", ".join(f"0x{byte:02x}" for byte in s.encode()),
+    "HEX numbers": lambda s: ", ".join(f"0X{byte:02X}" for byte in s.encode()),
+    "wide hex numbers": lambda s: " ".join(f"0x{ord(c):04x}" for c in s),
+    "escapes in braces": lambda s: "".join(f"\\u{{{ord(c):x}}}" for c in s),
+    "padded escapes in braces": lambda s: "".join(f"\\u{{{ord(c):06x}}}" for c in s),
+    "longest escapes": lambda s: "".join(f"\\U{ord(c):08x}" for c in s),
+    "octal escapes": lambda s: "".join(f"\\{byte:03o}" for byte in s.encode()),
+    "octal numbers": lambda s: ", ".join(f"0o{byte:o}" for byte in s.encode()),
+    "code points": lambda s: " ".join(f"U+{ord(c):04X}" for c in s),
+    "entities": lambda s: "".join(f"&#{ord(c)};" for c in s),
+    "padded entities": lambda s: "".join(f"&#{ord(c):04};" for c in s),
+    "hex entities": lambda s: "".join(f"&#x{ord(c):x};" for c in s),
+    "padded hex entities": lambda s: "".join(f"&#x{ord(c):04X};" for c in s),
+    "base64 without marks": lambda s: _encoded(_bare(s)),
+    "hex without marks": lambda s: _bare(s).hex(" "),
+    "tags": lambda s: "".join(chr(0xE0000 + byte) for byte in s.encode("ascii")),
+    "tags with blanks": lambda s: "  ".join(chr(0xE0000 + byte) for byte in s.encode("ascii")),
+    "variation selectors": lambda s: "".join(chr(0xE00F0 + byte) for byte in s.encode("ascii")),
     "rot13": lambda s: codecs.encode(s, "rot13"),
     "JSON": lambda s: json.dumps(s)[1:-1],
 }
 NAMED: Final = ("upper case", "base64", "of no width", "Cyrillic", "full width", "another font")
 """Those that are promised by name."""
+UNSEEN: Final = ("tags", "tags with blanks", "variation selectors")
+"""Those in which only a program can read it."""

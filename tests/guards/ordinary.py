@@ -30,6 +30,8 @@ class Place:
         self._looked = 0
         self._stands = 0
         self._flaky: dict[str, int] = {}
+        self._done: dict[str, int] = {}
+        self._calls = 0
 
     async def write(self, path: str, text: str) -> str:
         self.files[path] = text
@@ -63,6 +65,30 @@ class Place:
             self._looked += 10
         return f"{job}: {self._looked // 10 * 10} lines"
 
+    async def wait(self, seconds: int) -> str:
+        self._calls += 1
+        return f"waited {seconds} s, request {self._calls}"
+
+    async def share(self, job: str) -> str:
+        """How much is done, in one of the ways in which tools say that."""
+        self._calls += 1
+        done = self._done[job] = self._done.get(job, 0) + self._chance.choice((0, 1, 2, 3))
+        ways = (f"{done} %", f"{done} of 200 files", f'{{"built": "{done}/200"}}')
+        return f"request {self._calls}, 03:{self._calls % 60:02}:07: {ways[len(job) % 3]}"
+
+    async def left(self, job: str) -> dict[str, int]:
+        done = self._done[job] = self._done.get(job, 0) + self._chance.choice((0, 1, 2))
+        return {"waiting": max(300 - done, 0)}
+
+    async def lines(self, job: str) -> str:
+        """How much is done, without saying of how much."""
+        done = self._done[job] = self._done.get(job, 0) + self._chance.choice((0, 40, 41, 90))
+        return f"{job}: {done} lines"
+
+    async def shot(self) -> str:
+        self._calls += 1
+        return f"shot-{self._calls:04}.png"
+
     async def fetch(self, url: str) -> str:
         left = self._flaky.setdefault(url, self._chance.randrange(4))
         if left:
@@ -87,7 +113,7 @@ class Place:
         return [
             self.write, self.read, self.run_tests, self.list_files, self.search, self.page,
             self.next_page, self.progress, self.fetch, self.check, self.deploy, self.click,
-            self.scroll,
+            self.scroll, self.wait, self.share, self.left, self.lines, self.shot,
         ]  # fmt: skip
 
 
@@ -206,6 +232,40 @@ def changes_its_mind(chance: random.Random) -> list[Answer]:
     return [*answers, _call("run_tests")]
 
 
+def waits_for_a_share(chance: random.Random) -> list[Answer]:
+    """Waits and asks how much is done, in turns; every answer has a counter and a time in it."""
+    job = "build"[: chance.randint(3, 5)]
+    both = [_call("wait", seconds=30), _call("share", job=job)]
+    return both * chance.randint(10, 30)
+
+
+def waits_for_a_queue(chance: random.Random) -> list[Answer]:
+    """Waits until what is left becomes nothing."""
+    return [_call("wait", seconds=5), _call("left", job="mail")] * chance.randint(10, 30)
+
+
+def waits_for_a_log(chance: random.Random) -> list[Answer]:
+    """Waits, and sees a number grow that nobody knows the end of."""
+    return [_call("wait", seconds=5), _call("lines", job="import")] * chance.randint(10, 30)
+
+
+def waits_for_several(chance: random.Random) -> list[Answer]:
+    """Asks after two to four jobs in turns."""
+    jobs = ["import", "index", "export", "report"][: chance.randint(2, 4)]
+    return [_call("lines", job=job) for _ in range(chance.randint(10, 20)) for job in jobs]
+
+
+def saves_pages(chance: random.Random) -> list[Answer]:
+    """Fetches the next page of numbers and notes it down, with the same words every time."""
+    both = [_call("next_page"), _call("write", path="pages.csv", text="append")]
+    return both * chance.randint(6, 25)
+
+
+def leafs_through(chance: random.Random) -> list[Answer]:
+    """Clicks on "next" and takes a picture, which has another number each time."""
+    return [_call("click", x=780, y=580), _call("shot")] * chance.randint(3, 7)
+
+
 # --- what functions do --------------------------------------------------------------------------
 
 
@@ -291,5 +351,7 @@ KINDS: Final[dict[str, Kind]] = {
     for script in (
         writes_files, pages, pages_on, polls, tries_again, reads_edits_tests, works_through_a_list,
         checks_before_and_after, looks_around, forgets, uses_a_screen, changes_its_mind,
+        waits_for_a_share, waits_for_a_queue, waits_for_a_log, waits_for_several, saves_pages,
+        leafs_through,
     )
 } | {name: functional(name) for name in _functions(random.Random(0))}  # fmt: skip

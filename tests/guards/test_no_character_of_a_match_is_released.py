@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from pullcord.core.phrases import folded
 from pullcord.core.screening import Check, Guard, Guards, Hit, Pattern, Phrase
 from pullcord.errors import InvalidInput
-from tests.guards.disguises import DISGUISES, SECRET
+from tests.guards.disguises import DISGUISES, SECRET, UNSEEN
 from tests.storage.campaign import FULL, fresh_seed
 
 BEFORE = "Well, here it is: "
@@ -207,9 +207,9 @@ def test_random_secrets_in_random_company() -> None:
     for _ in range(20_000 if FULL else 300):
         secret = "a" + "".join(random.choices(alphabet, k=random.randint(14, 60)))
         guards = Guards([Phrase(secret)])
-        disguised = DISGUISES[random.choice(list(DISGUISES))]
+        disguise = random.choice(list(DISGUISES))
         try:
-            worn = disguised(secret)
+            worn = DISGUISES[disguise](secret)
         except ValueError:  # that costume does not fit
             continue
         before = "".join(random.choices(secret + "  .,", k=random.randint(0, 30))) + "¶ "
@@ -222,7 +222,8 @@ def test_random_secrets_in_random_company() -> None:
             raise AssertionError(f"{secret!r} as {worn!r} was not found")
         kept = before.removeprefix(said)  # what the secret begins or ends with may go with it
         assert before.startswith(said), f"{secret!r} as {worn!r}"
-        assert not folded(kept), f"{secret!r} as {worn!r}: {kept!r}"
+        if disguise not in UNSEEN:  # then what is seen may look like another beginning
+            assert not folded(kept), f"{secret!r} as {worn!r}: {kept!r}"
 
 
 # --- what cannot be a guard -------------------------------------------------------------------

@@ -1,6 +1,11 @@
 """What the runaway guards see, each kind of it, and what they let pass. Pure: a run, and what is
 about to begin in it."""
 
+import uuid
+from collections.abc import Callable
+from hashlib import sha256
+from typing import Any
+
 import pytest
 
 from pullcord.core.events import (
@@ -118,6 +123,91 @@ def test_whoever_leaves_the_circle_is_left_alone() -> None:
     rounds = [made for _ in range(4) for made in (call("read", "a"), call("test"))]
     assert not seen(lived(asked(), *rounds), coming("edit", "a"))
     assert not seen(lived(asked(), *rounds), coming("test"))  # twice in a row is not that circle
+
+
+# --- a circle whose results differ in counters, times or ids --------------------------------------
+
+AGAIN = 8  # rounds: twice as many as of a circle with equal results
+RESULTS: dict[str, Callable[[int], Any]] = {
+    "a revision": lambda n: f"saved, now at revision {n}",
+    "a counter in JSON": lambda n: {"ok": True, "rev": n},
+    "a time": lambda n: f"done at 2026-11-18T01:{n % 60:02}:07.{n * 37 % 1000:03}Z",
+    "a time of day": lambda n: f"[03:{n % 60:02}:{n * 7 % 60:02}] done",
+    "seconds since 1970": lambda n: {"at": 1_763_427_000 + n * n},
+    "a UUID": lambda n: {"id": str(uuid.UUID(int=n * 7919))},
+    "a commit": lambda n: f"committed {sha256(str(n).encode()).hexdigest()[:12]}1a",
+    "how long it took": lambda n: f"ok, took {n * 37 % 101} ms",
+    "a failure with a number": lambda n: f"request {n} timed out",
+}
+
+
+def rounds(times: int, result: Callable[[int], Any], period: int = 2) -> list[list[Event]]:
+    paths = ["tabs", "spaces", "both", "none"][:period]
+    return [
+        call("style", path, result(n * period + at))
+        for n in range(times)
+        for at, path in enumerate(paths)
+    ]
+
+
+@pytest.mark.parametrize("period", [2, 3, 4])
+@pytest.mark.parametrize("what", RESULTS)
+def test_a_circle_whose_results_differ_in_nothing_that_matters_is_seen(
+    what: str, period: int
+) -> None:
+    before = rounds(AGAIN, RESULTS[what], period)
+    assert not seen(lived(asked(), *before[:-1]), coming("style", "tabs"))
+    found = seen(lived(asked(), *before), coming("style", "tabs"))
+    assert "circle 8 times" in found
+    assert "differ only in counters, times or ids" in found
+    assert not seen(lived(asked(), *before), coming("style", "spaces"))  # it leaves the circle
+
+
+PROGRESS: dict[str, Callable[[int], Any]] = {
+    "percent": lambda n: f"{n * 2} % done",
+    "so many of so many": lambda n: f"{n} of 80 files",
+    "a fraction": lambda n: {"built": f"{n}/80"},
+    "a countdown": lambda n: f"{300 - n} left in the queue",
+    "lines, as they come": lambda n: f"{n * n % 7 + n * 10} lines so far",
+    "lines that stand still at times": lambda n: {"lines": n // 3 * 40},
+    "a page of numbers": lambda n: list(range(n * 10, n * 10 + 10)),
+    "other words": lambda n: f"now at {'abcdefghijklmnopqrstuvwxyz'[n % 26] * (n + 1)}",
+}
+
+
+@pytest.mark.parametrize("what", PROGRESS)
+def test_a_poller_that_sees_progress_is_left_alone(what: str) -> None:
+    polls = [
+        made
+        for n in range(30)
+        for made in (call("wait", 30, "waited 30 s"), call("status", "build", PROGRESS[what](n)))
+    ]
+    for upto in range(len(polls)):
+        assert not seen(lived(asked(), *polls[:upto]), coming("wait", 30))
+        assert not seen(lived(asked(), *polls[:upto]), coming("status", "build"))
+
+
+def test_one_call_again_and_again_whose_number_grows_is_a_pager() -> None:
+    pages = [call("next", None, f"page {n}") for n in range(60)]
+    assert not seen(lived(asked(), *pages), coming("next"))
+
+
+def test_such_a_circle_counts_by_the_threshold_that_was_given() -> None:
+    three = Runaway(cycles=3)
+    before = rounds(6, RESULTS["a revision"])
+    assert seen(lived(*before, runaway=three), coming("style", "tabs"))
+    assert not seen(lived(*before[1:], runaway=three), coming("style", "spaces"))
+    off = Runaway(cycles=0)
+    assert not seen(lived(*rounds(30, RESULTS["a time"]), runaway=off), coming("style", "tabs"))
+    most = Runaway(cycles=16)  # no more calls are kept than that takes
+    before = rounds(32, RESULTS["a time"])
+    assert seen(lived(*before, runaway=most), coming("style", "tabs"))
+    assert not seen(lived(*before[2:], runaway=most), coming("style", "tabs"))
+
+
+def test_a_very_long_result_is_data() -> None:
+    before = rounds(20, lambda n: "word " * 5000 + str(n))
+    assert not seen(lived(asked(), *before), coming("style", "tabs"))
 
 
 # --- no news ------------------------------------------------------------------------------------

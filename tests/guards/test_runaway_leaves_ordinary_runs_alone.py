@@ -1,6 +1,7 @@
-"""No false alarm: ordinary runs, and every example, are never paused by a guard.
+"""No false alarm: ordinary runs, and every example, are never paused by a guard: not by those over
+runaways, and not by the one over a prompt that speaks of the same things.
 
-The sample has two runs of each of 20 kinds; the full form twelve, 240 in all.
+The sample has two runs of each of 26 kinds; the full form twelve, 312 in all.
 """
 
 import asyncio
@@ -16,6 +17,7 @@ import pullcord
 from pullcord import RunState
 from pullcord.core.events import PauseRequested
 from pullcord.core.states import TERMINAL
+from pullcord.guard import canary
 from pullcord.limits import Never
 from tests.guards.ordinary import KINDS
 from tests.runs.stage import happened
@@ -24,13 +26,24 @@ from tests.storage.campaign import FULL
 ROOT = Path(__file__).parent.parent.parent
 EXAMPLES = sorted(path.name for path in (ROOT / "examples").glob("*.py"))
 SEEDS = range(12 if FULL else 2)
+PROMPT = """You are a careful engineer who works in a small repository. Look at the files before
+you change them: list the files, read the ones that you need, and search for how to do it. Write
+one file at a time, run the tests after every edit, and stop when they pass. If a page cannot be
+fetched, try again up to three times; if a host does not answer, say so. Before and after each
+stage of a deployment, to staging, canary and all, check every host and make sure that it is ok.
+While a job is running, wait for some seconds and ask how many lines it has done so far. When there
+is nothing left to do, say that you are done, and do not go round in circles."""
 pytestmark = pytest.mark.campaign
 
 
 @pytest.mark.parametrize("kind", KINDS)
 async def test_an_ordinary_run_is_never_paused(kind: str) -> None:
     agents = {f"agent{seed}": KINDS[kind](random.Random(f"{kind} {seed}")) for seed in SEEDS}
-    async with asyncio.timeout(60), pullcord.open(":memory:", agents=agents) as runtime:
+    guards = [canary(PROMPT)[1]]
+    async with (
+        asyncio.timeout(400 if FULL else 60),
+        pullcord.open(":memory:", agents=agents, guards=guards) as runtime,
+    ):
         runs = [await runtime.start(name, "go", run_id=name, limits=Never()) for name in agents]
         for run in runs:
             ended = await run.reached(RunState.PAUSED, *TERMINAL)

@@ -22,7 +22,7 @@ from pullcord.core.limits import Reserve
 from pullcord.errors import RunFailed, RunStopped, StepError
 from pullcord.limits import MaxSteps, MaxToolCalls, Price, Spent, Tokens
 from pullcord.testing.scripted import Call, Delay, Fail, Say, ScriptedModel
-from tests.runs.stage import HASTY, S, World, children, happened, seen, stage
+from tests.runs.stage import HASTY, S, World, children, happened, question, seen, stage
 from tests.storage.campaign import FULL, fresh_seed
 
 CALL_USD = 0.10
@@ -349,3 +349,54 @@ async def test_a_failing_provider_is_counted_at_every_attempt() -> None:
         run = await runtime.start("agent", "go", limits=MaxSteps(2), on_exhausted="stop")
         await run.reached(S.STOPPED)
         assert len(model.requests) == 2
+
+
+# --- a fork of a child ---
+
+
+async def busy(ctx: Context, given: Any) -> None:
+    """Fifty steps, and a question after the third."""
+    for number in range(50):
+        await ctx.step("work", World().do, number)
+        if number == 2 and given == "asks":
+            await ctx.ask("Go on?")
+
+
+async def under_a_cap(runtime: Runtime, cap: Any, **how: Any) -> tuple[RunHandle, RunHandle]:
+    """A run with a cap, and its child, which has done three steps and asks."""
+    run = await runtime.start("boss", how, limits=cap, on_exhausted="stop")
+    await seen(run, ChildBorn)
+    [child] = await children(runtime, run)
+    await question(child)
+    return run, child
+
+
+async def boss(ctx: Context, how: Any) -> None:
+    given: Any = {name: MaxSteps(value) for name, value in how.items()}
+    await (await ctx.spawn("busy", "asks", on_exhausted="stop" if how else None, **given)).result()
+
+
+async def test_a_fork_of_a_child_has_what_its_family_has_left() -> None:
+    """Finding A9."""
+    async with stage(boss=boss, busy=busy) as runtime:
+        _, child = await under_a_cap(runtime, MaxSteps(6))
+        fork = await child.fork()
+        await fork.answer(await question(fork))
+        ended = await fork.reached(S.STOPPED)
+        assert ended.reached
+        assert ended.reached.leaves == ("MaxSteps(6)",)
+        assert len(await happened(runtime, fork.id, StepStarted)) == 2  # of six: a spawn, three
+
+
+async def test_of_several_caps_above_it_the_one_with_least_left_binds_the_fork() -> None:
+    async with stage(boss=boss, busy=busy) as runtime:
+        _, child = await under_a_cap(runtime, MaxSteps(9), limits=40)
+        fork = await child.fork()
+        await fork.answer(await question(fork))
+        await fork.reached(S.STOPPED)
+        assert len(await happened(runtime, fork.id, StepStarted)) == 5
+        _, child = await under_a_cap(runtime, MaxSteps(40), limits=8)
+        fork = await child.fork()
+        await fork.answer(await question(fork))
+        await fork.reached(S.STOPPED)
+        assert len(await happened(runtime, fork.id, StepStarted)) == 5

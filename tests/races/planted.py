@@ -62,7 +62,9 @@ def acknowledges_before_the_commit(patch: pytest.MonkeyPatch) -> None:
 
 
 def does_not_check_the_epoch(patch: pytest.MonkeyPatch) -> None:
+    """Neither the journal nor the owner itself, which looks before it writes."""
     patch.setattr(ledger_module, "licensed", _nothing)
+    patch.setattr(Ownership, "check", _nothing)
 
 
 def completes_without_compare_and_set(patch: pytest.MonkeyPatch) -> None:

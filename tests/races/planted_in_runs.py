@@ -45,6 +45,8 @@ async def _a_flight_without_intent(driver: Driver, wish: Any, _permit: Any) -> F
         later=driver.later,
         alarms=driver.site.alarms,
         clock=driver.site.clock,
+        licensed=driver.licensed,
+        testify=driver.testify,
     )
 
 

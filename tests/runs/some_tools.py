@@ -187,6 +187,14 @@ def kills_itself() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
+def is_killed(path: str) -> str:
+    """Has its effect, and is then killed, as by a kernel that is out of memory."""
+    with open(path, "a", encoding="utf-8") as outside:
+        outside.write("done\n")
+    os.kill(os.getpid(), signal.SIGKILL)
+    return "never"
+
+
 def closes_everything() -> str:
     os.closerange(3, 1024)
     return "nobody hears this"

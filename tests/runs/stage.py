@@ -9,6 +9,7 @@ from typing import Any, Final, TypeVar
 import pullcord
 from pullcord import Agent, Habits, Run, RunHandle, RunState, Runtime
 from pullcord.core.events import TAGS, Event, QuestionAsked
+from pullcord.core.secrets import Registered
 from pullcord.journal.store import LiveText
 from pullcord.runtime.agents import Foreign, Function
 from pullcord.runtime.tools import Policies
@@ -29,13 +30,16 @@ async def stage(
     clock: ManualClock | None = None,
     habits: Habits | None = None,
     tools: Policies | None = None,
+    secrets: Registered | None = None,
     **agents: "Agent | Function | Foreign",
 ) -> AsyncGenerator[Runtime]:
     """A runtime that knows these agents. A wait that does not end fails the test, also the wait
     for its shutdown."""
     async with (
         asyncio.timeout(BOUND_S + 5),
-        pullcord.open(path, agents=agents, clock=clock, habits=habits, tools=tools) as runtime,
+        pullcord.open(
+            path, agents=agents, clock=clock, habits=habits, tools=tools, secrets=secrets
+        ) as runtime,
         asyncio.timeout(BOUND_S),
     ):
         yield runtime

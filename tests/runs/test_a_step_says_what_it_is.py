@@ -281,5 +281,7 @@ async def test_a_step_cannot_use_the_doors_of_its_agent() -> None:
 
     async with stage(agent=agent) as runtime:
         run = await runtime.start("agent")
-        with pytest.raises(pullcord.RunFailed, match=r"inside a step only ctx\.checkpoint"):
+        with pytest.raises(
+            pullcord.RunFailed, match=r"inside a step or a tool only ctx\.checkpoint"
+        ):
             await run.result()

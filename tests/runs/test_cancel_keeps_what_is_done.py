@@ -240,7 +240,7 @@ async def test_a_step_that_ignores_it_is_left_behind_named_and_its_result_kept_a
         await run.cancel()
         receipt = await run.receipt()
         assert (receipt.state, receipt.rung) == (S.CANCELLED, "abandoned")
-        assert receipt.interrupted == ("pay",)
+        assert receipt.still_running == ("pay",)
         assert ["'pay'" in item for item in receipt.attention] == [True]
         world.go_on.set()
         assert await late_result(runtime, run) == "happened after all"

@@ -42,8 +42,9 @@ def courier(path: str, dies: str = "") -> Any:
 
 
 async def main(store: str, path: str, dies: str) -> None:
+    reaches_us = pullcord.Habits(fence="sweep")  # in a namespace a tool could not kill us
     async with pullcord.open(
-        store, agents={"courier": courier(path, dies)}, secrets=SECRETS
+        store, agents={"courier": courier(path, dies)}, secrets=SECRETS, habits=reaches_us
     ) as runtime:
         run = await runtime.start("courier", LOOSE, run_id="r1")
         if dies == "working":

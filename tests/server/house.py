@@ -22,6 +22,12 @@ COOKIE: Final = "pullcord-test"
 EVIL: Final = "http://evil.example"
 
 
+def of_session(session: str) -> tuple[tuple[str, str], tuple[str, str]]:
+    """The headers that a page of ours sends in a session."""
+    cookie, _, key = session.partition(" ")
+    return ("Cookie", cookie), ("X-Pullcord-Key", key)
+
+
 class House:
     """One server. What it is asked goes over a socket; what it has kept is looked at directly."""
 
@@ -62,7 +68,7 @@ class House:
     def headers(self, who: str | None = None) -> dict[str, str]:
         """Who asks: a token (ours, if nothing is said), or the cookie of a session."""
         if who and who.startswith(f"{COOKIE}="):
-            return {"Host": self.name, "Cookie": who}
+            return {"Host": self.name, **dict(of_session(who))}
         return {"Host": self.name, "Authorization": f"Bearer {who or self._mine}"}
 
     async def get(self, target: str, who: str | None = None) -> Answer:
@@ -87,10 +93,10 @@ class House:
         return await self.send("POST", target, headers.items(), body)
 
     async def session(self, code: str) -> str:
-        """The cookie that a browser gets for a launch code or a link's."""
+        """What a browser gets for a launch code or a link's: its cookie, a blank, its key."""
         answer = await self.post("/session", {"code": code})
-        assert answer.status == 204, answer
-        return answer.header("set-cookie").partition(";")[0]
+        assert answer.status == 200, answer
+        return f"{answer.header('set-cookie').partition(';')[0]} {answer.json['key']}"
 
     @asynccontextmanager
     async def reading(

@@ -86,7 +86,7 @@ async def test_what_was_stopped_is_told_also_if_the_store_says_nothing(
     """A database server may take a connection and then stand still."""
     never = asyncio.Event()
 
-    async def says_nothing(_: Journal) -> list[str]:
+    async def says_nothing(_: Journal, *, within_s: float = 0.0) -> list[str]:
         await never.wait()
         return []
 

@@ -352,9 +352,12 @@ async def test_what_was_quarantined_begins_no_other_run(there: House) -> None:
     await run.cancel(quarantine=True)
     known = len(await there.runtime.list())
     for source in (run.id, before.id):
-        for verb, said in (("continue", {}), ("fork", {}), ("aside", {"question": "Why?"})):
+        for verb, said in (("fork", {}), ("aside", {"question": "Why?"})):
             answer = await there.post(f"/runs/{source}/{verb}", said)
             assert (answer.status, "quarantined" in answer.json["detail"]) == (422, True), verb
+    for nothing in ({}, {"input": None}, {"input": " "}):
+        answer = await there.post(f"/runs/{run.id}/continue", nothing)
+        assert (answer.status, "without words" in answer.json["detail"]) == (422, True)
     assert len(await there.runtime.list()) == known
     made = await there.post(f"/runs/{run.id}/continue", {"input": "other words"})
     assert (await there.get(f"/runs/{made.json['run']}")).json["input"] == "other words"

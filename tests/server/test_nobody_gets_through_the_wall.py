@@ -18,7 +18,7 @@ from pullcord import Context, RunState
 from pullcord.server.files import FILES
 from pullcord.server.rights import RIGHTS, Right
 from pullcord.server.routes import ROUTES
-from tests.server.house import COOKIE, EVIL, House, house
+from tests.server.house import COOKIE, EVIL, House, house, of_session
 from tests.server.http import Answer
 from tests.storage.campaign import FULL, fresh_seed
 
@@ -176,19 +176,28 @@ async def people(there: House, run: str, other: str) -> list[Who]:
         Who("basic", (("Authorization", f"Basic {admin}"),)),
         Who("two", (*bearer(admin), *bearer(admin))),
         Who("other header", (("X-Token", admin), ("Token", admin))),
-        Who("cookie of another name", (("Cookie", session.replace(COOKIE, "session")),)),
+        Who("cookie of another name", of_session(session.replace(COOKIE, "session"))),
+        Who("cookie without its key", of_session(session)[:1]),
+        Who("key without its cookie", of_session(session)[1:]),
+        Who("key of another session", (of_session(session)[0], of_session(narrow)[1])),
+        Who("key twice", (*of_session(session), of_session(session)[1])),
+        Who("cookie as its key", (of_session(session)[0], ("X-Pullcord-Key", cookie_of(session)))),
         Who("cookie of a token", (("Cookie", f"{COOKIE}={admin}"),)),
         Who("link's code as a token", bearer(code)),
         Who("link's code as a cookie", (("Cookie", f"{COOKIE}={code}"),)),
-        Who("session as a token", bearer(session.partition("=")[2])),
-        Who("session of a revoked link", (("Cookie", of_ended),)),
+        Who("session as a token", bearer(cookie_of(session))),
+        Who("session of a revoked link", of_session(of_ended)),
         Who("digest", bearer(next(iter(there.keeper.all())).digest)),
         *(Who(right, bearer(there.token(right)), right) for right in RIGHTS),
         *(Who(f"{right} here", bearer(there.token(right, run)), right, run) for right in RIGHTS),
         *(Who(f"{r} there", bearer(there.token(r, other)), r, other) for r in RIGHTS),
-        Who("session", (("Cookie", session),), "admin", cookie=True),
-        Who("link", (("Cookie", narrow),), "stop", run, cookie=True),
+        Who("session", of_session(session), "admin", cookie=True),
+        Who("link", of_session(narrow), "stop", run, cookie=True),
     ]  # fmt: skip
+
+
+def cookie_of(session: str) -> str:
+    return of_session(session)[0][1].partition("=")[2]
 
 
 def host_lines(there: House, kind: str) -> list[tuple[str, str]]:
@@ -395,21 +404,22 @@ async def test_a_launch_link_opens_one_session_and_its_cookie_is_for_this_browse
 ) -> None:
     code = there.keeper.launch()
     first = await there.post("/session", {"code": code})
-    assert first.status == 204
+    assert first.status == 200
     cookie = first.header("set-cookie").lower()
     assert "httponly" in cookie
     assert "samesite=strict" in cookie
     assert code not in cookie
+    assert first.json["key"].lower() not in cookie
     again = await there.post("/session", {"code": code})
     assert (again.status, again.header("set-cookie")) == (401, "")
 
 
 async def test_a_session_ends_when_it_is_ended(there: House) -> None:
     cookie = await there.session(there.keeper.launch())
-    headers = [("Host", there.name), ("Cookie", cookie), MARK, JSON, ("Content-Length", "2")]
-    assert (await there.send("GET", "/me", headers[:2])).json["how"] == "session"
+    headers = [("Host", there.name), *of_session(cookie), MARK, JSON, ("Content-Length", "2")]
+    assert (await there.send("GET", "/me", headers[:3])).json["how"] == "session"
     assert (await there.send("POST", "/session/end", headers, b"{}")).status == 204
-    assert (await there.send("GET", "/me", headers[:2])).status == 401
+    assert (await there.send("GET", "/me", headers[:3])).status == 401
 
 
 async def test_what_is_kept_lets_nobody_in(there: House) -> None:
@@ -427,7 +437,7 @@ async def test_every_session_by_a_link_counts_until_there_are_very_many(there: H
     for _ in range(130):
         assert there.keeper.session(code)
     assert len(there.keeper.all()) < 60
-    newest = [("Host", there.name), ("Cookie", await there.session(code))]
+    newest = [("Host", there.name), *of_session(await there.session(code))]
     assert (await there.send("GET", "/me", newest)).status == 200
 
 

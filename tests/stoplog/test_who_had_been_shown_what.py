@@ -4,10 +4,16 @@ import asyncio
 import sys
 from pathlib import Path
 
-from pullcord.core.commands import Cancel
-from pullcord.core.events import Cancelled, StepInterrupted, StepStarted, TextEnded
+from pullcord.core.commands import Cancel, Redirect
+from pullcord.core.events import (
+    Cancelled,
+    InstructionSettled,
+    StepInterrupted,
+    StepStarted,
+    TextEnded,
+)
 from pullcord.core.handed import Handed, shown
-from pullcord.core.stops import LISTED_MAX, StopShown, Viewer, decode_entry
+from pullcord.core.stops import LISTED_MAX, StopAsked, StopShown, Viewer, decode_entry
 from pullcord.journal.journal import Journal
 from pullcord.testing import ManualClock
 from tests.cli.terminal import Terminal, agent
@@ -60,6 +66,38 @@ async def test_whoever_watches_in_a_terminal_is_a_viewer(tmp_path: Path) -> None
         assert await entries(journal, "r1") == [said]
     viewer = Viewer(who="ana", via="terminal", seq=3, said={"p1": len(SAID)})
     assert said == StopShown(asked_seq=4, viewers=(viewer,))
+
+
+async def test_a_redirect_that_cuts_a_confession_is_in_the_log_with_what_was_shown(
+    tmp_path: Path,
+) -> None:
+    here = Terminal(tmp_path)
+    async with Journal.open(here.store) as journal:
+        hand = Hand(journal, ManualClock())
+        claim = await hand.begin("r1")
+        await journal.command("r1", Redirect(by="bo", instruction="be brief"))  # cuts nothing
+        settled = InstructionSettled(instruction=3, outcome="delivered")
+        await hand.add(claim, StepStarted(step="model-1", name="ask", model="m"), settled)
+        await journal.say(claim.lease, "p1", SAID, offset=0)
+        watching = await begun(here, "watch", "r1")
+        await seen(watching, SAID)
+        await journal.command("r1", Redirect(by="bo", instruction="stop that!"))
+        await seen(watching, "stop that!")
+        ended = TextEnded(part="p1", text=SAID, complete=False)
+        await hand.add(claim, ended, StepInterrupted(step="model-1", redirected=True))
+        await journal.command("r1", Cancel(by="bo"))
+        settled = InstructionSettled(instruction=6, outcome="returned")
+        await hand.add(claim, settled, Cancelled())
+        assert await watching.wait() == 0
+        entries = [decode_entry(row.payload or b"") for row in await journal.stops(run="r1")]
+    about = [(entry.act.__struct_config__.tag, entry.seq) for entry in entries]
+    assert about[0] == ("asked", 6)
+    asked = entries[0].act
+    assert isinstance(asked, StopAsked)
+    assert (asked.verb, asked.by, asked.said) == ("redirect", "bo", {"p1": len(SAID)})
+    [handed] = [a for e in entries if isinstance(a := e.act, StopShown) and a.asked_seq == 6]
+    assert handed.viewers == (Viewer(who="ana", via="terminal", seq=5, said={"p1": len(SAID)}),)
+    assert ("in_effect", 8) in about
 
 
 async def test_so_is_whoever_runs_it(tmp_path: Path) -> None:

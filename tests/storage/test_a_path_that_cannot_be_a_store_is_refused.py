@@ -21,6 +21,7 @@ from pullcord.errors import FormatUnknown, PullcordError, StorageFailed, StoreRe
 from pullcord.journal.journal import Journal
 from pullcord.journal.schema import APPLICATION_ID, MIGRATIONS
 from pullcord.journal.sqlite import SqliteStore
+from pullcord.journal.sqlite_look import looking_at
 from pullcord.journal.turnstile import locks_hold
 from tests.storage.campaign import fresh_seed
 from tests.storage.children import PRIVATE, answer, module, need_mounts
@@ -419,3 +420,30 @@ def test_a_pipe_is_refused_by_name(tmp_path: Path) -> None:
     with pytest.raises((StoreRefused, StorageFailed)) as refusal:
         SqliteStore(path)
     assert str(path) in str(refusal.value)
+
+
+def test_a_store_with_two_names_is_refused_under_both(tmp_path: Path) -> None:
+    """Its log, its locks and its kill switch lie beside one name and not beside the other."""
+    store = SqliteStore(tmp_path / "runs.db")
+    os.link(tmp_path / "runs.db", tmp_path / "same.db")
+    for name in ("same.db", "runs.db"):
+        _refused(tmp_path / name, "2 names (hard links)", "It was not changed.", "-samefile")
+        with pytest.raises(StoreRefused, match="hard links"), looking_at(tmp_path / name):
+            pass
+    store.close()
+    (tmp_path / "same.db").unlink()
+    SqliteStore(tmp_path / "runs.db").close()
+
+
+def test_a_new_journal_is_for_its_owners_eyes_alone(tmp_path: Path) -> None:
+    before = os.umask(0o022)
+    try:
+        store = SqliteStore(tmp_path / "runs.db")
+        store.write(lambda tx: tx.number())
+    finally:
+        os.umask(before)
+    names = [path for path in tmp_path.iterdir() if path.is_file()]
+    assert {path.name for path in names} == {"runs.db", "runs.db-wal", "runs.db-shm"}
+    assert {path.stat().st_mode & 0o777 for path in names} == {0o600}
+    assert (tmp_path / "runs.db-side").stat().st_mode & 0o777 == 0o700
+    store.close()

@@ -6,7 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -18,8 +18,8 @@ from pullcord.journal.place import beside
 from pullcord.killswitch.engaging import pull
 from pullcord.killswitch.flags import Flags, Scope, new_note
 from pullcord.killswitch.pulled import Pulled
-from tests.switch.household import MARKS
-from tests.tools.census import living, rid
+from tests.switch.household import FENCE, MARKS
+from tests.tools.census import alive, below, living, rid
 
 ROOT: Final = Path(__file__).parents[2]
 BOUND_S: Final = 60
@@ -29,8 +29,8 @@ class House:
     """One store, the processes that drive its runs, and the switch. `url`: it is not a file; then
     `store` is where what would lie beside that lies."""
 
-    def __init__(self, folder: Path, url: str = "") -> None:
-        self.url = url
+    def __init__(self, folder: Path, url: str = "", fence: str = "auto") -> None:
+        self.url, self.fence = url, fence
         self.store = Path(beside(url)) if url else folder / "runs.db"
         self.marks = folder / "marks"
         self.den = folder / "den"
@@ -54,7 +54,12 @@ class House:
             stdout=subprocess.PIPE,
             text=True,
             cwd=ROOT,
-            env=os.environ | {MARKS: str(self.marks), "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"},
+            env=os.environ
+            | {
+                MARKS: str(self.marks),
+                FENCE: self.fence,
+                "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}",
+            },
         )
         self.families.append(process)
         return process
@@ -83,6 +88,19 @@ class House:
     def living(self) -> set[int]:
         return living(str(self.den))
 
+    def loses_everybody(self) -> set[int]:
+        """Kill the runtimes, the wardens and all between them and the tools, as `pkill -9 -f
+        pullcord` would. Return which processes of tools are left."""
+        ours = {process.pid for process in self.families}
+        ours |= {pid for process in self.families for pid in below(process.pid)} - self.living()
+        for pid in sorted(ours):  # those above first
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        for process in self.families:
+            process.wait()
+        self.until(lambda: not alive(ours))
+        return self.living()
+
     def states(self) -> dict[str, str]:
         store = opened(self.where)
         try:
@@ -110,8 +128,8 @@ class House:
 
 
 @contextmanager
-def house(folder: Path, url: str = "") -> Generator[House]:
-    home = House(folder, url)
+def house(folder: Path, url: str = "", fence: str = "auto") -> Generator[House]:
+    home = House(folder, url, fence)
     try:
         yield home
     finally:

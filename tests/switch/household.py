@@ -7,6 +7,7 @@ step or tool first writes when it began (CLOCK_MONOTONIC, which all processes sh
 
 import asyncio
 import os
+import subprocess
 import sys
 import threading
 import time
@@ -18,6 +19,8 @@ from pullcord import Context, Habits, tool
 from tests.tools.zoo import LIVING
 
 LIFE_S: Final = 40
+FENCE: Final = "PC_FENCE"
+TICKS: Final = "while :; do echo x > work; sleep 0.02; done"
 MARKS: Final = "PC_MARKS"  # (a name of our own: tools do not see those that begin with PULLCORD)
 
 
@@ -115,6 +118,34 @@ def carries(den: str) -> None:
 
 
 @tool()
+def leaves_a_command(den: str) -> None:
+    """A command in the background, in a session of its own."""
+    _move_in(den)
+    subprocess.Popen(["sh", "-c", TICKS], start_new_session=True, stdin=subprocess.DEVNULL)
+    mark("leaves")
+    time.sleep(LIFE_S)
+
+
+@tool()
+def leaves_a_copy(den: str) -> None:
+    """A copy of the process itself, which has never become another program."""
+    _move_in(den)
+    if os.fork() == 0:
+        os.setsid()
+        for number in range(LIFE_S * 100):
+            Path("work").write_text(str(number))
+            time.sleep(0.01)
+        os._exit(0)
+    mark("leaves")
+    time.sleep(LIFE_S)
+
+
+def _move_in(den: str) -> None:
+    Path(den).mkdir(parents=True, exist_ok=True)
+    os.chdir(den)
+
+
+@tool()
 def is_a_beast(den: str, name: str) -> None:
     """One of the zoo, in its den."""
     mark("beast")
@@ -129,6 +160,14 @@ def is_a_beast(den: str, name: str) -> None:
 
 async def tools(ctx: Context, den: str) -> None:
     await ctx.tool(works, den)
+
+
+async def commands(ctx: Context, den: str) -> None:
+    await ctx.tool(leaves_a_command, den)
+
+
+async def copies(ctx: Context, den: str) -> None:
+    await ctx.tool(leaves_a_copy, den)
 
 
 async def carriers(ctx: Context, den: str) -> None:
@@ -152,6 +191,8 @@ AGENTS: Final = {
     "threads": threads,
     "tools": tools,
     "carriers": carriers,
+    "commands": commands,
+    "copies": copies,
     "zoo": zoo,
     "waits": waits,
 }
@@ -164,7 +205,12 @@ async def _tools_have_begun(count: int) -> None:
 
 
 async def keep(store: str, kind: str, wanted: dict[str, int]) -> None:
-    habits = Habits(killable=kind == "killable", blocked_after_s=0, stop_grace_s=5)
+    habits = Habits(
+        killable=kind == "killable",
+        blocked_after_s=0,
+        stop_grace_s=5,
+        fence=os.environ.get(FENCE, "auto"),
+    )
     den = Path(os.environ[MARKS]).parent / "den"
     async with pullcord.open(store, agents=AGENTS, habits=habits) as runtime:
         for agent, count in wanted.items():
@@ -172,7 +218,7 @@ async def keep(store: str, kind: str, wanted: dict[str, int]) -> None:
                 await _tools_have_begun(wanted.get("tools", 0))
             for number in range(count):
                 given: object = None
-                if agent in ("tools", "carriers"):
+                if agent in ("tools", "carriers", "commands", "copies"):
                     given = str(den / f"{agent}-{number}")
                 if agent == "zoo":
                     name = sorted(LIVING)[number % len(LIVING)]

@@ -22,10 +22,12 @@ def test_any_name_has_a_switch_of_its_own(tmp_path: Path, kind: str, name: str) 
     assert (raised.scope, raised.by, raised.reason, raised.via) == (
         Scope(kind, whole), "ana", "r", "v",
     )  # fmt: skip
-    covered = flags.covers((name, "t") if kind == "agent" else ("a", name))
+    covered = flags.look().over((name, "t") if kind == "agent" else ("a", name))
     assert covered is not None
     assert covered.id == raised.id
-    assert not flags.covers(("another", "other"))
+    assert flags.over((name, "t") if kind == "agent" else ("a", name)) == Scope(kind, name)
+    assert not flags.look().over(("another", "other"))
+    assert not flags.over(("another", "other"))
     assert {path.parent.name for path in tmp_path.rglob("*") if path.is_file()} == {
         "runs.db.kill-switches"
     }
@@ -42,8 +44,11 @@ def test_whatever_is_in_a_flag_it_counts(
     (folder / "runs.db.kill-switch").write_bytes(data)
     flags = Flags(str(folder / "runs.db"))
     refusal = flags.refusal(("agent", "thread"))
-    assert refusal.startswith("the kill switch is engaged (by ")
-    assert refusal.isprintable()
+    assert refusal == "the kill switch is engaged"
+    told = flags.look().told(f"Cannot start: {refusal}. Nothing was changed.")
+    assert told.startswith("Cannot start: the kill switch is engaged (by ")
+    assert told.endswith("). Nothing was changed.")
+    assert told.isprintable()
 
 
 def test_what_stands_in_one_can_be_read_by_people(tmp_path: Path) -> None:

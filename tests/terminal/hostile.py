@@ -45,6 +45,19 @@ async def speaks(ctx: Context) -> str:
     return said
 
 
+async def speaks_in_halves(ctx: Context) -> str:
+    """A word whose second half comes when the bar has been drawn behind the first."""
+
+    async def halves() -> AsyncIterator[str]:
+        yield "appr"
+        await _gate("half")
+        yield "oved\n"
+
+    said = await ctx.say(halves())
+    await _gate("end")
+    return said
+
+
 async def works(ctx: Context) -> str:
     """Tool output, names of steps, plan items, errors."""
     for payload in ALL:

@@ -53,17 +53,31 @@ def test_the_terminal_that_judges_would_notice(name: str) -> None:
 def test_text_that_streams_cut_at_every_place(desk: Desk) -> None:
     with desk.tty("run", f"{HOSTILE}:speaks", "--run-id", "r1") as at:
         at.shows("● Running")
-        at.until(lambda _: at.raw.count(b"approved") > len(PAYLOADS["many lines"]))
+        desk.until(lambda run: True in run.texts.values())  # all of it is said
         at.press("r", "\x1b[200~" + EVERYTHING.replace("\x1b[201~", "") + "\x1b[201~")
         at.shows("Enter sends")
         at.press("\x03")
         desk.open_gate("end")
         assert at.ended() == 0
         clean(at)
+        shown = at.said.partition("completed")[0].replace("\r\n", "")  # without its own line ends
+        times = sum(text.count(LURE) * (len(text) + 1) for text in PAYLOADS.values())
+        assert shown.count(LURE) == times
+        assert shown.count("approved") == len(PAYLOADS["many lines"]) + 1
         sent = set(at.vt.sequences)
         assert len(sent) < 80  # rows and columns of the bar, and colours
     for words in (("watch", "r1"), ("show", "r1", "--records"), ("show", "r1", "--json")):
         looked_at(desk, *words, lure=True)
+
+
+def test_a_word_that_the_bar_was_drawn_into_is_whole(desk: Desk) -> None:
+    with desk.tty("run", f"{HOSTILE}:speaks_in_halves", "--run-id", "r1") as at:
+        at.shows("● Running", "appr")
+        at.press("a")
+        at.shows("Nothing waits")  # the bar was drawn
+        desk.open_gate("half")
+        at.shows("approved")
+        assert at.said.count("approved") == 1
 
 
 def test_tools_steps_plans_errors_reasons_names_and_questions(desk: Desk) -> None:

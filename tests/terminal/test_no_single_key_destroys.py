@@ -381,7 +381,7 @@ def test_a_resume_is_refused_if_somebody_else_has_controlled_the_run_meanwhile()
 
 
 def test_while_a_model_is_answering_a_pause_counts_down() -> None:
-    asked = StepStarted(step="model-1", name="ask", attempt=1, model="m")
+    asked = StepStarted(step="model-1", name="ask", attempt=1, model="m", effect="none")
     run = after(Claimed(owner="o", epoch=1), asked, PauseRequested(by="ana"))
     shown = "\n".join(at_a_terminal(Hands(run)).bar(80, 24))
     assert "◐ Pausing · letting the answer finish, 7 s" in shown

@@ -62,12 +62,15 @@ def test_a_third_leaves_at_once_and_the_next_owner_goes_on_cancelling(desk: Desk
         at.shows("◌ Cancelling")
         at.press(CTRL_C)
         assert at.ended() == 130  # although its step holds on
-        assert "Drive it here: pullcord resume r1" in at.vt.text
+        assert "Do it here: pullcord cancel r1" in at.vt.text
         assert at.is_as_it_was
     assert desk.until(lambda _: True).state is S.CANCELLING
-    with desk.tty("resume", "r1") as at:
+    with desk.tty("resume", "r1") as at:  # any next process ends it, without another press
         assert at.ended() == 3
-        assert "■ Cancelled by ana" in at.vt.text
+        assert "it is cancelled" in at.vt.text
+    with desk.tty("receipt", "r1") as at:
+        assert at.ended() == 0
+        assert "■ Cancelled" in at.vt.text
         assert "in doubt" in at.vt.text  # nobody knows whether it was charged
 
 

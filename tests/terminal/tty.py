@@ -3,6 +3,7 @@
 import contextlib
 import fcntl
 import os
+import re
 import select
 import signal
 import struct
@@ -27,6 +28,8 @@ _LAUNCH = (
 )
 _AGAIN_S = 0.4  # so much longer than a held key repeats that a busy machine does not matter
 _END = b"~ it has ended ~"
+# What draws the bar: room made for it, and all that is drawn before the cursor is back in the text.
+_BAR = re.compile(rb"(?:\x1bD)+\x1b\[\d+A|\x1b7.*?\x1b8", re.DOTALL)
 
 
 class Tty:
@@ -71,6 +74,13 @@ class Tty:
                 self.raw += data
                 self.vt.feed(data)
                 self._news.notify_all()
+
+    @property
+    def said(self) -> str:
+        """What was sent, without the bar: it may be drawn in the middle of any word, so whoever
+        looks for words in `raw` finds them on an idle machine only."""
+        with self._news:
+            return _BAR.sub(b"", self.raw).decode()
 
     def press(self, *keys: str) -> None:
         """As fast as they come; but nobody presses the same key again at once, which is what a

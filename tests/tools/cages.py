@@ -12,7 +12,7 @@ from typing import Any, Final
 from pullcord.runtime.processes import Ended, Process, Processes, address_of, encoded
 from tests.tools.zoo import LIVING, NOBODY, Beast
 
-FENCES: Final = ("cgroup", "namespace", "sweep")
+FENCES: Final = ("cgroup+namespace", "cgroup", "namespace", "sweep")
 BOUND_S: Final = 15
 KEPT_BYTES: Final = 1024 * 1024
 _CAP_SETUID: Final = 7

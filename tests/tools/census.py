@@ -7,6 +7,7 @@ sheds all of them by a fork, an exec, a new session, another user or the loss of
 
 import asyncio
 import os
+import re
 import signal
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -89,9 +90,10 @@ def cgroups_of(pids: Iterable[int]) -> list[str]:
     """The cgroups that one of these has made, wherever cgroups are."""
     mounts = [line.split() for line in _read("/proc/self/mountinfo").decode().splitlines()]
     tops = [fields[4] for fields in mounts if "cgroup2" in fields]
-    names = tuple(f"/pullcord-{pid}-" for pid in pids)
+    names = re.compile("/pullcord-p[0-9a-z]+-([0-9]+)-")
+    made_by = {str(pid) for pid in pids}
     places = [place for top in tops for place, _, _ in os.walk(top)]
-    return [place for place in places if any(name in place for name in names)]
+    return [place for place in places if made_by & set(names.findall(place))]
 
 
 # --- reading /proc ---

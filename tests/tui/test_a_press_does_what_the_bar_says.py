@@ -41,7 +41,7 @@ async def test_p_pauses_and_says_who_and_by_which_way(office: Office) -> None:
 
 
 async def test_p_again_while_it_pauses_cuts_but_not_under_a_double_press(office: Office) -> None:
-    await office.report("r1")
+    await office.working("r1", StepStarted(step="s1", name="fetch", effect="none"))
     async with looking(office) as eyes:
         await eyes.press("p")
         await eyes.sees("Cut now")

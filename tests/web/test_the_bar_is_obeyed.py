@@ -90,6 +90,8 @@ async def test_a_cancel_undoes_what_it_can_and_says_what_it_could_not(
         [asked] = await here.happened(run, CancelRequested)
         assert (asked.by, asked.reason) == ("ana", "wrong path")
         await press(ana.page, "Continue from here")
+        await bar(ana.page).get_by_label("What the next run is told").fill("a shorter one")
+        await ana.page.keyboard.press("Enter")
         await shows(ana.page, "Running")
         assert (await (await here.newest()).look()).thread == (await run.look()).thread
 

@@ -278,6 +278,8 @@ async def test_a_run_that_is_begun_late_does_not_lead_away_from_the_one_that_was
         await ana.page.goto(base)
         shown = await add_bar(ana.page, run=ended.id, base="/0/")
         await press(ana.page, "Continue from here")
+        await shown.get_by_label("What the next run is told").fill("and now?")
+        await ana.page.keyboard.press("Enter")
         await shown.evaluate(CHANGE, ["run", chosen.id])
         await shows(ana.page, "Which region?")
         async with ana.page.expect_response("**/continue"):

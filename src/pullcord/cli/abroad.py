@@ -23,7 +23,7 @@ from pullcord.core.events import (
 from pullcord.core.fold import replay
 from pullcord.core.limits import parsed
 from pullcord.core.states import RunState
-from pullcord.core.undo import to_undo
+from pullcord.core.undo import is_anything_left_to_undo
 from pullcord.core.values import load
 from pullcord.core.visible import visible
 from pullcord.errors import InvalidInput
@@ -105,7 +105,8 @@ def _undo(asked: Any, cord: Cord) -> int:
         return 0
 
     def undone() -> bool | None:
-        return None if to_undo(replay(asked.run, cord.records(asked.run))) else True
+        run = replay(asked.run, cord.records(asked.run))
+        return None if is_anything_left_to_undo(run) else True
 
     cord.wait(asked.run, undone, None)
     made = cord.receipt(asked.run)

@@ -26,7 +26,7 @@ from pullcord.core.commands import (
     Settle,
     Signal,
 )
-from pullcord.core.states import TERMINAL, RunState
+from pullcord.core.states import NEEDS_OWNER, TERMINAL, RunState
 from pullcord.core.values import NULL, dump
 from pullcord.core.visible import visible
 from pullcord.errors import InvalidInput
@@ -68,6 +68,8 @@ def carry_out(asked: Any) -> int:
         if getattr(asked, "wait", False):
             return _wait(asked, cord)
         drive_here = wants and _is_left_alone(cord, asked.run)
+        if still := _still(asked, cord, ack):
+            return _not_moving(asked, ack, still)
         _say(asked, cord, ack, drive_here=drive_here)
     if drive_here:
         drive: Any = import_module("pullcord.cli.drive")
@@ -182,6 +184,24 @@ def _say(asked: Any, cord: Cord, ack: Ack, *, drive_here: bool) -> None:
     return None
 
 
+def _still(asked: Any, cord: Cord, ack: Ack) -> str:
+    """Why a stop will not take hold for now: the process that has to see to it does not move."""
+    is_pending = asked.verb in ("pause", "cancel") and ack.state in NEEDS_OWNER
+    return cord.glance(asked.run).still if is_pending else ""
+
+
+def _not_moving(asked: Any, ack: Ack, still: str) -> int:
+    if asked.json:
+        print_ack(asked, ack)
+    print(
+        f"{asked.run} is {ack.state}, and has not answered: {still}. The request stands: it counts "
+        f"when that goes on. Until then nothing of it is stopped. To wait: pullcord {asked.verb} "
+        f"{asked.run} --wait",
+        file=sys.stderr,
+    )
+    return TIMED_OUT
+
+
 def _kept(asked: Any) -> str:
     """What becomes of what a cancelled run had finished: a process may have undone it by now."""
     if asked.no_undo:
@@ -200,7 +220,8 @@ def _say_answered(asked: Any, cord: Cord) -> None:
 
 def _say_if_alone(asked: Any, cord: Cord) -> None:
     if cord.glance(asked.run).is_alone:
-        print(f"No process drives it. Drive it here: pullcord resume {asked.run}")
+        verb, what = ("undo", "Undo") if asked.verb == "cancel" else ("resume", "Drive")
+        print(f"No process drives it. {what} it here: pullcord {verb} {asked.run}")
 
 
 def _say_instruction(asked: Any, cord: Cord, ack: Ack) -> None:

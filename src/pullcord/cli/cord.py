@@ -25,6 +25,7 @@ class Glance(NamedTuple):
 
     state: RunState
     driven: bool  # a living process holds it
+    still: str = ""  # why that process does not move, if that is known
 
     @property
     def is_alone(self) -> bool:

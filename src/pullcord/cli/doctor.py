@@ -28,6 +28,8 @@ from pullcord.warden.fences import Fences
 
 _ENOUGH_BYTES = 100 * 1024 * 1024
 _FENCES: Final = {
+    "cgroup+namespace": "a process tool is held in a cgroup and a PID namespace: frozen and killed "
+    "as one, and gone with whoever holds it",
     "cgroup": "a process tool is held in a cgroup: frozen and killed as one",
     "namespace": "a process tool is held in a PID namespace: killed as one",
     "sweep": "a process tool is stopped, listed and killed until nothing is left of it",
@@ -96,6 +98,21 @@ def _neither_undone_nor_approved(run: Run) -> set[str]:
     }
 
 
+_PLACES: Final = {
+    "process": "runs in a process of its own: what it changes in memory stays there",
+    "thread": "runs in a thread: it cannot be stopped, unless it declares on_stop='raise'",
+}
+
+
+def _places(run: Run) -> dict[str, str]:
+    """What one has to know of its tools, by where they run. A command changes no memory."""
+    return {
+        step.tool: _PLACES[step.run_in]
+        for step in run.steps.values()
+        if step.run_in in _PLACES and (step.where or step.run_in == "thread")
+    }
+
+
 def _examine_file(path: str) -> Iterator[Finding]:
     size = os.stat(path).st_size
     yield _finding(True, "store", f"{path}, {size / 1e6:.1f} MB, schema {len(MIGRATIONS)}")
@@ -133,5 +150,7 @@ def _examine_store(here: Desk, path: str) -> Iterator[Finding]:
         for tool in sorted(_neither_undone_nor_approved(run)):
             said = f"{line(tool, 60)} acts once, cannot be undone, and asks nobody"
             yield _finding(True, "tool", f"{run.id}: {said}")
+        for tool, said in sorted(_places(run).items()):
+            yield _finding(True, "tool", f"{run.id}: {line(tool, 60)} {said}")
         for item, text in run.attention.items():
             yield _finding(False, "look at", f"{run.id} {item}: {line(text)}")

@@ -11,6 +11,7 @@ from pullcord.cli.agents_loop import in_a_loop
 from pullcord.cli.control import print_ack, to_json, value_of
 from pullcord.cli.ending import tell_end
 from pullcord.cli.given import text_of
+from pullcord.cli.habits import habits_of
 from pullcord.cli.live import Live, wanted
 from pullcord.cli.loading import load_agents
 from pullcord.cli.look import Telling
@@ -26,6 +27,7 @@ from pullcord.core.commands import Undo
 from pullcord.core.events import (
     Created,
 )
+from pullcord.core.going_on import said_next
 from pullcord.core.keys import Keymap
 from pullcord.core.limits import caps_as_condition, parsed
 from pullcord.core.states import TERMINAL, RunState
@@ -33,13 +35,12 @@ from pullcord.core.stops import StopShown
 from pullcord.core.values import check_id
 from pullcord.errors import InvalidInput
 from pullcord.journal.reader import Reader
-from pullcord.journal.reading import START, Cursor, birth, reusable
+from pullcord.journal.reading import START, Cursor, birth
 from pullcord.runtime.agents import Agent
 from pullcord.runtime.handle import RunHandle
 from pullcord.runtime.identity import new_run_id
 from pullcord.runtime.opening import open_runtime
 from pullcord.runtime.runtime import Runtime
-from pullcord.runtime.site import Habits
 
 _KEPT: Final = "It is kept as it is. Go on with: pullcord resume {run}"
 
@@ -134,11 +135,9 @@ def _continue(asked: Any) -> int:
     born = _birth(asked)
     with desk(asked) as here:
         _, run = here.run(asked.run)
-        if asked.input is None:
-            here.read(lambda view: reusable(view, asked.run, what="use the input of"))
+    given = said_next(asked.run, None if asked.input is None else value_of(asked.input))
 
     async def start(runtime: Runtime) -> RunHandle:
-        given = json.loads(bytes(born.input)) if asked.input is None else value_of(asked.input)
         return await runtime.start(
             born.agent, given, thread=run.thread, by=whoami(asked.by), target=born.target
         )
@@ -179,7 +178,8 @@ def _next(asked: Any, born: Created, make: Any) -> int:
     async def record() -> str:
         known = {born.agent: Agent(_nobody)}
         runtime = _opened(asked, known)
-        try:  # never entered: it starts runs and drives none
+        runtime.drives = False
+        try:
             return (await make(runtime)).id
         finally:
             await runtime.aclose()
@@ -200,7 +200,7 @@ def _opened(asked: Any, agents: dict[str, Agent], only: str | None = None) -> Ru
         agents=agents,
         only=only,
         secrets=from_environment(),
-        habits=Habits(killable=True),
+        habits=habits_of(asked),
         notify=hooks,
         on_stop=hooks,
     )

@@ -257,7 +257,8 @@ class Live:
         self._put_back()
         self._terminal.write(
             f"Left at once. {self._run_id} is being cancelled, and whoever drives it next goes on "
-            f"with that.\nDrive it here: pullcord resume {self._run_id}\n"
+            f"with that.\nDo it here: pullcord cancel {self._run_id}, or with what it did undone: "
+            f"pullcord undo {self._run_id}\n"
         )
         os._exit(INTERRUPTED)
 

@@ -61,7 +61,7 @@ def _more(panel: Panel, me: str) -> str:
     if panel.doing:
         parts.append(line(panel.doing, 200) + _left(panel))
     if panel.alone:
-        parts.append("no process drives it")
+        parts.append("its process stands still" if panel.driven else "no process drives it")
     if panel.error:
         parts.append(line(panel.error, 200))
     return said + "".join(f" · {part}" for part in parts)

@@ -8,10 +8,11 @@ import msgspec
 from pullcord.cli.store import Desk
 from pullcord.core.commands import Command
 from pullcord.core.events import Record
-from pullcord.core.panel import Panel, panel
+from pullcord.core.panel import Panel
 from pullcord.core.withhold import as_viewed
 from pullcord.journal.inbox import Card, Inbox, Open, inbox_of
 from pullcord.journal.reading import Cursor, existing, stream
+from pullcord.journal.seeing import panel_of, see
 from pullcord.journal.snapshots import load
 from pullcord.journal.store import LiveText, View
 
@@ -36,18 +37,12 @@ class Hand:
         self._hide = False
 
     def look(self) -> Seen:
-        head, run = self._here.run(self._run_id)
-        now = self._here.now_ms()
-        shown = panel(
-            run,
-            self._here.used(run.id),
-            now_ms=now,
-            wall_ms=self._here.clock.wall_ms(),
-            driven=self._here.is_driven(head),
-            hold_s=self._hold_s,
-        )
+        run_id, clock = self._run_id, self._here.clock
+        seen = self._here.read(lambda view: see(view, existing(view, run_id), clock))
+        shown = panel_of(seen, wall_ms=clock.wall_ms(), hold_s=self._hold_s)
+        now = seen.now_ms
         self._hide = shown.quarantined
-        waiting = self._here.read(lambda view: _family(view, run.id, now))
+        waiting = self._here.read(lambda view: _family(view, run_id, now))
         cards = [card for inbox in waiting for card in inbox.cards]
         return Seen(shown, cards, [one for inbox in waiting for one in inbox.questions], now)
 

@@ -10,6 +10,8 @@ from typing import Any
 
 from pullcord.errors import InvalidInput
 from pullcord.runtime.agents import Agent, adapted
+from pullcord.runtime.failing import described
+from pullcord.warden.frames import own_place, own_traceback
 
 
 def load_agents(target: str, cwd: str | None) -> tuple[dict[str, Agent], str]:
@@ -103,8 +105,21 @@ def _agents_in(path: Path) -> dict[str, Agent]:
     module = importlib.util.module_from_spec(spec)
     sys.modules[path.stem] = module
     sys.path.insert(0, str(path.parent))
-    spec.loader.exec_module(module)
+    try:
+        spec.loader.exec_module(module)
+    except (Exception, SystemExit) as error:
+        raise _unloadable(path, error) from error
     return {key: found for key, value in vars(module).items() if (found := _agent(value))}
+
+
+def _unloadable(path: Path, error: BaseException) -> InvalidInput:
+    """What a file has raised, and where, without the frames that are ours."""
+    frames = own_traceback(error)
+    at = "" if isinstance(error, SyntaxError) else f" ({own_place(error)})"
+    return InvalidInput(
+        f"{os.path.relpath(path)} cannot be loaded: {described(error)}{at}. Nothing was started. "
+        + ("Correct it, and try again." if frames.count("File") < 2 else f"It came by:\n{frames}")
+    )
 
 
 def _agent(value: Any) -> Agent | None:

@@ -29,6 +29,7 @@ from pullcord.core.events import Completed, Created, Event, Record, Stopped
 from pullcord.core.fold import replay
 from pullcord.core.limits import caps_in
 from pullcord.core.panel import Panel
+from pullcord.core.resting import needs_no_agent_to_end
 from pullcord.core.run import Run, Times
 from pullcord.core.states import LIVING, TABLE, RunState
 from pullcord.core.values import load as value_of
@@ -69,7 +70,8 @@ def _ps(asked: Any, cord: Cord) -> int:
     if not found:
         print("No runs." if asked.all else "No runs that have not ended (pullcord ps --all).")
     for panel in found:
-        needs = "  nobody drives it ·" if panel.alone else ""
+        needs = "  nobody drives it ·" if panel.alone and not panel.driven else ""
+        needs = "  its process stands still ·" if panel.alone and panel.driven else needs
         name = TABLE[panel.state].label
         print(
             f"{coloured(SIGN[panel.state], '1')} {name:<11}{line(panel.run):<14} "
@@ -120,7 +122,9 @@ def _show(asked: Any, cord: Cord) -> int:
         frozen = ", ".join(run.pause.frozen)
         print(f"Frozen, and kept only as long as its process lives: {line(frozen)}")
     print(f"{line(panel.says, 1000)}   {times(Times(**panel.times))}")
-    if panel.alone:
+    if panel.alone and panel.driven:
+        print(line(panel.alone, 1000))
+    elif panel.alone:
         print(nobody(run, records))
     if run.forgotten:
         return 0
@@ -175,12 +179,24 @@ def _sections(asked: Any, panel: Panel, run: Run, records: list[Record]) -> None
             "raise a limit",
             [f"  pullcord raise {run.id} {cap}=..." for cap in caps_in(run.pause.limits)],
         )
-    _section("now", [f"  {command}" for command in offers(run, is_alone=bool(panel.alone))])
+    _section(
+        "now",
+        [
+            f"  {command}"
+            for command in offers(run, is_alone=bool(panel.alone) and not panel.driven)
+        ],
+    )
 
 
 def nobody(run: Run, records: list[Record]) -> str:
     """Say that no process drives a run, and how to have one do it."""
     born = records[0].event
+    if run.state is RunState.CANCELLING and needs_no_agent_to_end(run):
+        return (
+            f"Its process is gone. The next one that comes here ends it: pullcord cancel {run.id}"
+        )
+    if run.state is RunState.CANCELLING and isinstance(born, Created) and born.target:
+        return f"No process drives it. What it did is undone here: pullcord undo {run.id}"
     if isinstance(born, Created) and born.target:
         return f"No process drives it. Drive it here: pullcord resume {run.id}"
     return (

@@ -1,6 +1,7 @@
 """The command `pullcord`: parse, hand over to the one module needed, say what went wrong."""
 
 import gc
+import os
 import sys
 from importlib import import_module
 from typing import Any, Final
@@ -22,6 +23,10 @@ from pullcord.errors import (
 _UNSETTLED: Final = ("doctor", "completion")  # of use even where a file cannot be read
 _ACT: Final = ("control", "switch")  # what they do is done, whoever reads of it
 _LASTING: Final = ("watch",)  # as long as its run
+_GONE: Final = (
+    "The folder that this command was called in is there no more. Nothing was started. "
+    "Go to one that is: cd ~"
+)
 _TELL: Final = ("look", "inbox", "log", "doctor", "completion")  # what they say is all they do
 
 
@@ -51,10 +56,22 @@ def _carried_out(asked: Any) -> int:
         return _module(asked).carry_out(asked)
     except PullcordError as error:
         return _say(asked, error)
+    except FileNotFoundError:
+        if _is_here():
+            raise
+        return _say(asked, InvalidInput(_GONE))
     except BrokenPipeError:  # whoever read our output has had enough of it
         return 0
     except KeyboardInterrupt:
         return INTERRUPTED
+
+
+def _is_here() -> bool:
+    """Whether the folder that this process is in is still there."""
+    try:
+        return bool(os.getcwd())
+    except FileNotFoundError:
+        return False
 
 
 def _module(asked: Any) -> Any:

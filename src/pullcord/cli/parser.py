@@ -2,9 +2,11 @@
 
 import argparse
 import os
+import re
 import sys
 from contextlib import suppress
-from typing import Final, NamedTuple, NoReturn
+from importlib import import_module
+from typing import Any, Final, NamedTuple, NoReturn
 
 from pullcord import __version__
 from pullcord.cli.as_json import to_json
@@ -231,9 +233,9 @@ VERBS: Final[dict[str, Verb]] = {
     "continue": Verb(
         "drive",
         "Start the next run on the thread of RUN.",
-        "The same agent, with what RUN has said and done as its context. INPUT defaults to the\n"
-        "input of RUN.",
-        ("pullcord continue 7f3a", 'pullcord continue 7f3a "now for June"'),
+        "The same agent, with what RUN has said and done as its context, and with INPUT: what RUN\n"
+        "was told is not sent again. To try the same again: pullcord fork",
+        ('pullcord continue 7f3a "now for June"',),
     ),
     "kill-switch": Verb(
         "switch",
@@ -340,10 +342,19 @@ class _Parser(argparse.ArgumentParser):
     """Says what is wrong as JSON to whoever wants JSON."""
 
     def error(self, message: str) -> NoReturn:
+        if wrong := re.match(r"argument COMMAND: invalid choice: '(.{1,40}?)' ", message):
+            message = _no_command(wrong[1])
         if "--json" in sys.argv[1:]:
             sys.stdout.write(to_json({"error": "Usage", "message": message}))
             self.exit(2)
         super().error(message)
+
+
+def _no_command(word: str) -> str:
+    difflib: Any = import_module("difflib")  # only who mistypes waits for it
+    near: list[str] = difflib.get_close_matches(word, VERBS, n=1)
+    meant = f"Did you mean: pullcord {near[0]}" if near else "See what there is: pullcord --help"
+    return f"there is no command {word!r}. Nothing was done. {meant}"
 
 
 def parse(argv: list[str]) -> argparse.Namespace:

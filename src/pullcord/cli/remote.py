@@ -41,6 +41,7 @@ class _Found(msgspec.Struct):
 class _Brief(msgspec.Struct):
     state: RunState
     driven: bool
+    still: str = ""
 
 
 class _BriefShown(msgspec.Struct):
@@ -96,7 +97,7 @@ class Remote:
 
     def glance(self, run_id: str) -> Glance:
         brief = self._get(f"/runs/{check_id(run_id)}", _BriefShown).panel
-        return Glance(brief.state, brief.driven)
+        return Glance(brief.state, brief.driven, brief.still)
 
     def questions(self, run_id: str) -> dict[str, str]:
         found = self._get(f"/inbox?run={check_id(run_id)}", _Questions)

@@ -16,6 +16,7 @@ from typing import Any, Final
 from pullcord.cli.age import seconds
 from pullcord.cli.agents_loop import Done, in_a_loop
 from pullcord.cli.as_json import to_json
+from pullcord.cli.habits import habits_of
 from pullcord.cli.loading import load_file
 from pullcord.cli.parser import store_path
 from pullcord.cli.secret_names import from_environment
@@ -27,7 +28,6 @@ from pullcord.journal.place import beside, shown
 from pullcord.runtime.agents import Agent
 from pullcord.runtime.opening import open_runtime
 from pullcord.runtime.runtime import Runtime
-from pullcord.runtime.site import Habits
 from pullcord.server.keeper import Keeper
 from pullcord.server.standing import Standing, listen
 
@@ -95,7 +95,7 @@ async def _serve_until(
         path,
         agents=agents,
         secrets=from_environment(),
-        habits=Habits(killable=True),
+        habits=habits_of(asked),
         notify=hooks,
         on_stop=hooks,
     ) as runtime:

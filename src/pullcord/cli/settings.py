@@ -103,6 +103,7 @@ def settle(asked: Any) -> None:
     if asked.verb in ("forget", "serve"):
         asked.retain = found["retain"].value if "retain" in found else None
     asked.webhooks = found["webhook"].value if "webhook" in found else []
+    asked.lease_s = float(found["lease_s"].value) if "lease_s" in found else None
     if asked.verb == "run":
         named = {word.partition("=")[0].replace("-", "_") for word in asked.limit}
         caps: dict[str, float] = found["limits"].value if "limits" in found else {}

@@ -11,6 +11,7 @@ from pullcord.core.keys import check_key
 from pullcord.core.limits import CAPS, parsed
 from pullcord.errors import InvalidInput, StoreRefused
 from pullcord.journal.place import is_url
+from pullcord.regular_file import whole
 
 _KEYS: Final = {
     "store": str,
@@ -19,12 +20,15 @@ _KEYS: Final = {
     "on_exhausted": str,
     "by": str,
     "port": int,
+    "lease_s": float,
     "retain": str,
     "keys": dict,
     "webhook": list,
 }
+_FILE_MAX_BYTES: Final = 1024 * 1024
 _SECRET: Final = ("token", "secret", "password", "key", "credential")
 _ENDINGS: Final = ("stop", "wrap_up", "pause_and_ask")
+_LEASE_S: Final = (1.0, 3600.0)
 
 
 def read(path: str) -> dict[str, Any]:
@@ -34,8 +38,7 @@ def read(path: str) -> dict[str, Any]:
         InvalidInput: it cannot be read, or says something that cannot be meant.
     """
     try:
-        with open(path, "rb") as file:
-            said = tomllib.loads(file.read().decode())
+        said = tomllib.loads(whole(path, _FILE_MAX_BYTES, follow=True).decode())
     except (OSError, ValueError) as error:
         raise wrong(path, f"it cannot be read ({error})") from None
     for key, value in said.items():
@@ -71,8 +74,10 @@ def wrong(path: str, why: str, *names: str) -> InvalidInput:
 
 def _line_of(path: str, names: tuple[str, ...]) -> int:
     """The line where a value is said, as far as a look at the text can tell; else 0."""
-    with open(path, encoding="utf-8", errors="replace") as file:
-        lines = file.read().splitlines()
+    try:
+        lines = whole(path, _FILE_MAX_BYTES, follow=True).decode(errors="replace").splitlines()
+    except OSError:
+        return 0  # it was there a moment ago
     table = ""
     for number, line in enumerate(lines, start=1):
         said = line.split("#")[0].strip()
@@ -95,11 +100,16 @@ def _check(path: str, key: str, value: Any) -> None:
                 key,
             )
         raise wrong(path, f"there is no {key[:40]!r}; there are {', '.join(_KEYS)}", key)
+    if key == "lease_s" and isinstance(value, int) and not isinstance(value, bool):
+        value = float(value)
     if not isinstance(value, _KEYS[key]) or isinstance(value, bool) or value == "":
-        kinds = {str: "text", int: "a number", dict: "a table", list: "a list of tables"}
+        number = "a number"
+        kinds = {str: "text", int: number, float: number, dict: "a table", list: "a list of tables"}
         raise wrong(path, f"{key} is {kinds[_KEYS[key]]}", key)
     if key == "on_exhausted" and value not in _ENDINGS:
         raise wrong(path, f"on_exhausted is one of {', '.join(_ENDINGS)}", key)
+    if key == "lease_s" and not _LEASE_S[0] <= cast("float", value) <= _LEASE_S[1]:
+        raise wrong(path, "lease_s is a number of seconds from 1 to 3600", key)
     if isinstance(value, int) and not 0 <= value <= 65535:
         raise wrong(path, "port is a number from 0 to 65535", key)
     if key == "retain":

@@ -35,7 +35,8 @@ from pullcord.journal.snapshots import load
 from pullcord.journal.steady import steady_now
 from pullcord.journal.store import Head, Store, View
 from pullcord.killswitch.flags import Flags
-from pullcord.process import is_gone
+from pullcord.process import is_gone, stands_still
+from pullcord.takeover import Asking
 
 T = TypeVar("T")
 
@@ -53,11 +54,17 @@ class Desk:
         check_id(run_id)
         command = sealed(command)
         check_command(command)
+        self._finish_cancelled()
         ack = self.store.write(lambda tx: self._ledger.command(tx, run_id, command))
         self.store.poke()
         if ack.holds and isinstance(command, Pause | Cancel) and ack.state in NEEDS_OWNER:
             ack = msgspec.structs.replace(ack, state=self._brought_to_rest(run_id))
         return ack
+
+    def _finish_cancelled(self) -> None:
+        """Runs whose process died while they were being cancelled end here, if they can."""
+        for run_id in self.read(self._ledger.left_cancelled):
+            self._brought_to_rest(run_id)
 
     def read(self, look: Callable[[View], T]) -> T:
         return self.store.read(look)
@@ -85,13 +92,18 @@ class Desk:
         """A run whose process has died has nobody who would let a stop take hold."""
         head, _ = self.run(run_id)
         if not self.is_driven(head):
-            self.store.write(lambda tx: self._ledger.bring_to_rest(tx, run_id))
+            claim = self.store.write(lambda tx: self._ledger.take_to_rest(tx, run_id))
+            if claim is not None:
+                lease = claim.lease
+                before = {o: Asking(o, run_id, lease.epoch).answer() for o in claim.before}
+                self.store.write(lambda tx: self._ledger.bring_to_rest(tx, claim, before))
             self.store.poke()
         return self.run(run_id)[0].state
 
     def glance(self, run_id: str) -> Glance:
         head = self.read(lambda view: existing(view, run_id))
-        return Glance(head.state, self.is_driven(head))
+        is_driven = self.is_driven(head)
+        return Glance(head.state, is_driven, stands_still(head.holder.owner) if is_driven else "")
 
     def questions(self, run_id: str) -> dict[str, str]:
         _, run = self.run(run_id)
@@ -110,7 +122,9 @@ class Desk:
         """What the run has left behind, with the text that was cut."""
         records = self.read(lambda view: records_of(view, run_id))
         cut = {r.event.part: r.event.text for r in records if isinstance(r.event, TextEnded)}
-        return receipt(replay(run_id, records), cut)
+        run, families = replay(run_id, records), import_module("pullcord.journal.families")
+        theirs = self.read(lambda view: list(families.members(run, families.finding(view))))
+        return receipt(run, cut, theirs)
 
     def is_driven(self, head: Head) -> bool:
         """Whether a living process holds it."""

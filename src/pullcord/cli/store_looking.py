@@ -9,17 +9,15 @@ from pullcord.cli.store import Desk
 from pullcord.core.events import Record
 from pullcord.core.fold import ends
 from pullcord.core.panel import Panel
-from pullcord.core.panel import panel as panel_of
 from pullcord.core.run import Run
 from pullcord.core.states import RunState
 from pullcord.core.withhold import as_viewed
 from pullcord.errors import InvalidInput
 from pullcord.journal.inbox import inbox_of
-from pullcord.journal.limiting import used_of
 from pullcord.journal.reading import Cursor, Item, existing
 from pullcord.journal.reading import stream as stream_of
+from pullcord.journal.seeing import panel_of, see
 from pullcord.journal.snapshots import load
-from pullcord.journal.steady import steady_now
 from pullcord.journal.store import Head, LiveText, View
 
 
@@ -36,14 +34,7 @@ def listed(desk: Desk, states: Iterable[RunState], limit: int) -> list[Panel]:
 
 
 def _panel(desk: Desk, view: View, head: Head) -> Panel:
-    now_ms = steady_now(view, desk.clock)
-    return panel_of(
-        load(view, head),
-        used_of(view, head.run_id, now_ms),
-        now_ms=now_ms,
-        wall_ms=desk.clock.wall_ms(),
-        driven=desk.is_driven(head),
-    )
+    return panel_of(see(view, head, desk.clock), wall_ms=desk.clock.wall_ms())
 
 
 def waiting(desk: Desk, run_id: str | None) -> Waiting:

@@ -140,7 +140,7 @@ def _lines(act: str, said: Report) -> list[str]:
     if act == "engage":
         told = f"{said['asked']} process{'' if said['asked'] == 1 else 'es'}"
         lines.append(f"{told} heard of it within {said['took_ms']} ms.")
-    why = "it did not answer, or could not stop what it was doing"
+    why = "it did not answer, could not stop what it was doing, or had lost its warden"
     lines += [f"Killed process {pid}: {why}." for pid in said["killed"]]
     when = "" if act == "engage" else " when it was pulled"
     lines += [f"NOT STOPPED{when}: {one['what']}: {one['why']}." for one in said["not_stopped"]]

@@ -1,18 +1,29 @@
 """What the journal is told of the kill switch. It may be gone: then that is said."""
 
-from collections.abc import Generator
+import math
+import time
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
 from pullcord.core.states import RunState
-from pullcord.errors import PullcordError
+from pullcord.errors import PullcordError, StorageFailed
 from pullcord.journal.bystanders import unasked
-from pullcord.journal.holding import held_runs, lower, outcomes, to_hold, unnoted
+from pullcord.journal.holding import (
+    HELD_AT_ONCE,
+    PAUSED_S,
+    check_engaged,
+    held_runs,
+    lower,
+    outcomes,
+    to_hold,
+    unnoted,
+)
 from pullcord.journal.ledger import Ledger
 from pullcord.journal.opening import opened
 from pullcord.journal.place import beside
-from pullcord.journal.store import Store
-from pullcord.killswitch.flags import Flags, Scope
+from pullcord.journal.store import Store, Transaction
+from pullcord.killswitch.flags import Flag, Flags, Scope
 from pullcord.killswitch.pulled import Pulled
 
 _BUSY_S: Final = 2.0
@@ -23,26 +34,59 @@ def hold(path: str, flags: Flags, scope: Scope, pulled: Pulled) -> tuple[list[st
     and who else is there, as the journal knows), and why that is not recorded, if so."""
     try:
         with _opened(path) as store:
+            raised = flags.look()
             now, side = store.clock.boot_time(), f"{store.beside}-side"
-            others = store.read(lambda view: unasked(view, flags, now, side))
+            others = store.read(lambda view: unasked(view, raised, now, side))
             pulled = pulled._replace(left=[*pulled.left, *others])
             ledger = Ledger(store.clock, flags=flags)
-            for flag in store.read(lambda view: unnoted(view, flags)):
-                store.write(lambda tx, f=flag: ledger.engaged(tx, f))
-            store.write(lambda tx: ledger.answered(tx, scope, pulled))
-            for run_id, flag in store.read(lambda view: to_hold(view, flags)):
-                store.write(lambda tx, r=run_id, f=flag: ledger.hold(tx, r, f))
+            for flag in store.read(lambda view: unnoted(view, raised)):
+                store.write(lambda tx, f=flag: ledger.engaged(tx, f, raised))
+            store.write(lambda tx: ledger.answered(tx, scope, pulled, raised))
+            found = store.read(lambda view: to_hold(view, raised))
+            why_not = _pause(store, ledger, found, within_s=PAUSED_S)
             store.poke()
-            return store.read(lambda view: held_runs(view, flags)), pulled, ""
+            return store.read(lambda view: held_runs(view, raised)), pulled, why_not
     except PullcordError as error:
         return [], pulled, str(error)
+
+
+def _pause(
+    store: Store, ledger: Ledger, found: Sequence[tuple[str, Flag]], *, within_s: float
+) -> str:
+    """Pause these runs, many in one transaction, as far as there is time: the rest cannot start
+    either, and is paused by a runtime, or by the release. Return why one of them is not, if so: a
+    damaged one keeps no other from it."""
+
+    def pause(tx: Transaction, some: Sequence[tuple[str, Flag]]) -> None:
+        for run_id, flag in some:
+            ledger.hold(tx, run_id, flag)
+
+    why_not, until = "", time.monotonic() + within_s
+    for at in range(0, len(found), HELD_AT_ONCE):
+        if time.monotonic() > until:
+            break
+        some = found[at : at + HELD_AT_ONCE]
+        try:
+            store.write(lambda tx, s=some: pause(tx, s))
+        except StorageFailed:
+            raise
+        except PullcordError:
+            for one in some:
+                try:
+                    store.write(lambda tx, o=one: pause(tx, [o]))
+                except StorageFailed:
+                    raise
+                except PullcordError as error:
+                    why_not = why_not or str(error)
+    return why_not
 
 
 def held(path: str, flags: Flags) -> tuple[list[str], list[Pulled], str]:
     """The runs in its reach, what pulling it did, and why that cannot be told, if so."""
     try:
         with _opened(path) as store:
-            return *store.read(lambda view: (held_runs(view, flags), outcomes(view, flags))), ""
+            raised = flags.look()
+            return *store.read(lambda view: (held_runs(view, raised), outcomes(view, raised))), ""
     except PullcordError as error:
         return [], [], str(error)
 
@@ -56,9 +100,13 @@ def release(path: str, scope: Scope, *, by: str, reason: str, via: str) -> list[
     """
     flags = Flags(beside(path))
     with _opened(path) as store:
-        left = store.read(lambda view: held_runs(view, flags, [RunState.PAUSED]))
+        raised = flags.look()
+        check_engaged(raised, scope)
         ledger = Ledger(store.clock, flags=flags)
-        store.write(lambda tx: ledger.released(tx, scope, by=by, reason=reason, via=via))
+        found = store.read(lambda view: to_hold(view, raised))
+        _pause(store, ledger, found, within_s=math.inf)  # it would start behind the release
+        left = store.read(lambda view: held_runs(view, raised, [RunState.PAUSED]))
+        store.write(lambda tx: ledger.released(tx, scope, raised, by=by, reason=reason, via=via))
         lower(flags, scope)
         store.poke()
         return left

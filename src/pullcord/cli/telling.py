@@ -218,7 +218,10 @@ def in_words(event: Any) -> str:
             )
         case StepFinished():
             return f"✓ {line(json.dumps(value_of(event.result)), 60)}"
-        case StepFailed() | Failed():
+        case StepFailed():
+            where = f" ({line(event.at)})" if event.at else ""
+            return f"✕ {name}: {line(event.error, 1000)}{where}"
+        case Failed():
             return f"✕ {name}: {line(event.error, 1000)}"
         case ItemStarted():
             return f"▸ {line(event.text)}"
@@ -236,7 +239,9 @@ def in_words(event: Any) -> str:
         case UndoFailed():
             return f"✕ {event.step} could not be undone: {line(event.error, 1000)}"
         case StepInterrupted(rung=rung):
-            return f"■ stopped{f' · {_RUNG[rung]}' if rung else ''}"
+            left = f" · still running: {line(', '.join(event.still_running), 200)}"
+            how = f" · {_RUNG[rung]}" if rung else ""
+            return f"■ stopped{how}{left if event.still_running else ''}"
         case Paused(frozen=frozen) if frozen:
             return f"{name} · frozen as long as its process lives: {line(', '.join(frozen))}"
         case QuestionAsked():

@@ -9,6 +9,7 @@ from typing import Final
 import msgspec
 
 from pullcord.core.receipts import Receipt, StepLine
+from pullcord.core.resting import needs_no_agent_to_end
 from pullcord.core.run import Run, Times
 from pullcord.core.states import OFFERED, TABLE, RunState
 from pullcord.core.visible import visible
@@ -45,6 +46,7 @@ _HEADINGS: Final = (
     "in_doubt",
     "failed",
     "interrupted",
+    "still_running",
     "under_way",
 )
 _PAINTS: Final[ContextVar[bool | None]] = ContextVar("paints", default=None)
@@ -108,11 +110,14 @@ def offers(run: Run, *, is_alone: bool = False) -> list[str]:
     shown = [
         verb for verb in ("pause", "resume", "redirect", "cancel") if verb in OFFERED[run.state]
     ]
-    if is_alone and "resume" not in shown:
+    if is_alone and run.state is RunState.CANCELLING:
+        if run.cancel and run.cancel.undo and not needs_no_agent_to_end(run):
+            shown.insert(0, "undo")
+    elif is_alone and "resume" not in shown:
         shown.insert(0, "resume")
     if run.ended:
         shown = ["receipt", "fork", "continue"]
-    words = {"redirect": f"pullcord redirect {run.id} TEXT"}
+    words = {verb: f"pullcord {verb} {run.id} TEXT" for verb in ("redirect", "continue")}
     return [words.get(verb, f"pullcord {verb} {run.id}") for verb in shown]
 
 
@@ -162,6 +167,7 @@ def step_lines(run: Run) -> Iterator[str]:
         note += f" · {known.settled} (a person's word)" if known.settled else ""
         note += " · it did happen, later" if known.late_seq else ""
         note += " · in a thread: it cannot be stopped" if known.run_in == "thread" else ""
+        note += " · not all of it could be stopped" if known.still_running else ""
         note += _UNDO[known.undo]
         yield f"  {seq:>4} {_STEP_SIGN[known.status]} {line(known.name, 60)}{note}"
 
@@ -169,7 +175,10 @@ def step_lines(run: Run) -> Iterator[str]:
 def _step_name(step: StepLine) -> str:
     """Its name; with its id, where somebody may want to do something about it."""
     is_open = step.heading in ("could_not_undo", "in_doubt")
-    return line(step.name, 60) + (f" ({step.step})" if is_open else "")
+    where = f"in {step.run}{', final' if step.final else ''}" if step.run else ""
+    about = " ".join(filter(None, (step.step if is_open else "", where)))
+    goes_on = f": {line(', '.join(step.still_running), 200)}" if step.still_running else ""
+    return line(step.name, 60) + (f" ({about})" if about else "") + goes_on
 
 
 def receipt_lines(made: Receipt) -> Iterator[str]:
@@ -183,6 +192,9 @@ def receipt_lines(made: Receipt) -> Iterator[str]:
         if steps or heading == "done":
             said = ", ".join(_step_name(step) for step in steps) or "nothing"
             yield f"  {heading.replace('_', ' '):<15}{said}"
+        for step in steps:
+            if heading == "failed" and step.error:
+                yield f"  {'':<15}{line(step.name, 60)}: {line(step.error, 400)}"
         if heading == "done" and made.no_undo:
             names = ", ".join(line(name, 60) for name in made.no_undo)
             yield f"  {'has no undo':<15}{names}: done, and nothing says how to undo it"

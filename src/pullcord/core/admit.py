@@ -80,6 +80,7 @@ def _late(known: Step, event: StepFinished | StepFailed) -> tuple[Event, ...]:
 def _evidence(
     step: str, event: StepFinished | StepFailed | Completed | Failed, attempt: int = 0
 ) -> LateResult:
+    left = event.still_running if isinstance(event, StepFinished | StepFailed) else ()
     if isinstance(event, StepFinished | Completed):
-        return LateResult(step=step, attempt=attempt, result=event.result)
-    return LateResult(step=step, attempt=attempt, error=event.error)
+        return LateResult(step=step, attempt=attempt, result=event.result, still_running=left)
+    return LateResult(step=step, attempt=attempt, error=event.error, still_running=left)

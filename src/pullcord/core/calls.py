@@ -34,13 +34,15 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
         return Happened(result)
 
 
-def invoke(function: Any, context: "ToolContext | None", args: dict[str, Any]) -> Any:
+def invoke(function: Any, context: Any, args: dict[str, Any]) -> Any:
     """Call a function with arguments by name, whichever way it wants each of them, and each as
-    the type that it is declared to be, if JSON can be made into that."""
+    the type that it is declared to be, if JSON can be made into that. `context`: what its first
+    parameter is handed, if it wants one."""
     function = getattr(function, "__pullcord_tool__", function)
-    bound = inspect.BoundArguments(inspect.signature(function), {})  # pyright: ignore[reportArgumentType]
+    signature = inspect.signature(function)
+    bound = inspect.BoundArguments(signature, {})  # pyright: ignore[reportArgumentType]
     if context is not None:
-        bound.arguments["ctx"] = context
+        bound.arguments[next(iter(signature.parameters))] = context
     bound.arguments.update(as_declared(function, args))
     return function(*bound.args, **bound.kwargs)
 

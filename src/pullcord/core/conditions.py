@@ -8,7 +8,8 @@ good: that it did is part of the run, not of the condition.
 
 from collections.abc import Callable, Iterator
 from functools import cache
-from typing import Annotated, Any, Final, TypeAlias, Union, cast
+from math import inf
+from typing import Annotated, Any, Final, TypeAlias, TypeGuard, Union, cast
 
 import msgspec
 
@@ -17,6 +18,8 @@ from pullcord.errors import InvalidInput
 Positive: TypeAlias = Annotated[float, msgspec.Meta(gt=0)]
 Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
 _MICROS: Final = 1_000_000
+MOST: Final = 1e12
+"""No limit, amount or moment is larger: what is counted with it still fits a record."""
 
 
 class Used(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -38,6 +41,16 @@ class Used(msgspec.Struct, frozen=True, omit_defaults=True):
             self.working_ms + other.working_ms,
             self.unpriced + other.unpriced,
         )
+
+
+def is_whole(given: object, least: int = 1) -> TypeGuard[int]:
+    """Whether it is a whole number, at least so large. True and False are none."""
+    return isinstance(given, int) and not isinstance(given, bool) and given >= least
+
+
+def is_amount(given: object) -> TypeGuard[float]:
+    """Whether it is a number that is not negative, infinite or none at all."""
+    return isinstance(given, int | float) and not isinstance(given, bool) and 0 <= given < inf
 
 
 class Facts(msgspec.Struct, frozen=True):
@@ -79,6 +92,19 @@ class _Condition(msgspec.Struct, frozen=True, tag_field="is"):
 
 class _Cap(_Condition, frozen=True):
     """Something that is used up. It can be raised while the run goes on."""
+
+    def __post_init__(self) -> None:
+        """Refuse, where it is written, what is no number. How large it may be is asked when it is
+        used: what an older build has stored stays readable."""
+        found: object = next(iter(msgspec.structs.astuple(self)))
+        is_count = isinstance(self, MaxSteps | MaxToolCalls | Tokens)
+        if not (is_whole(found, 0) if is_count else is_amount(found) and found > 0):
+            kind = "a whole number" if is_count else "a number above 0"
+            name = type(self).__name__
+            example = "Spent(usd=2)" if isinstance(self, Spent) else f"{name}(40)"
+            raise InvalidInput(
+                f"{name} cannot be {found!r}: it is {kind}. Nothing was changed. Write: {example}"
+            )
 
     def used(self, used: Used) -> float:
         raise NotImplementedError
@@ -169,7 +195,8 @@ class Spent(_Cap, frozen=True, kw_only=True, tag="spent"):
 
     def holds(self, facts: Facts) -> bool:
         is_unknown = facts.used.unpriced > 0 and not self.lenient
-        return is_unknown or facts.used.usd_micros >= round(self.usd * _MICROS)
+        micros = round(min(self.usd, MOST) * _MICROS)
+        return is_unknown or facts.used.usd_micros >= micros
 
 
 class WorkingTime(_Cap, frozen=True, tag="working_time"):

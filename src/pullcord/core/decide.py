@@ -1,6 +1,5 @@
 """Somebody asks for a control: which events carry it out in the run as it is, or why not."""
 
-from math import inf
 from typing import TypedDict, assert_never, cast, get_args
 
 import msgspec
@@ -21,7 +20,7 @@ from pullcord.core.commands import (
     Source,
     Undo,
 )
-from pullcord.core.conditions import External, leaves
+from pullcord.core.conditions import MOST, External, leaves
 from pullcord.core.events import (
     Answered,
     AttentionSettled,
@@ -40,9 +39,14 @@ from pullcord.core.events import (
     UndoRequested,
 )
 from pullcord.core.limits import CAPS
+from pullcord.core.resting import nothing_to_stop
 from pullcord.core.run import Deletion, Question, Run, Stop
 from pullcord.core.states import TABLE, RunState
-from pullcord.core.undo import to_undo, would_undo
+from pullcord.core.undo import (
+    may_be_asked_to_undo,
+    would_undo,
+    would_undo_children,
+)
 from pullcord.core.values import NULL, Json, dump, load
 
 
@@ -56,13 +60,17 @@ class Decision(msgspec.Struct, frozen=True):
     message: str = ""
 
 
-def decide(run: Run, command: Command, *, idle: bool = False, now_ms: int = 0) -> Decision:
+def decide(
+    run: Run, command: Command, *, idle: bool = False, now_ms: int = 0, family: str = ""
+) -> Decision:
     """Return how `command` is answered in the run as it is: always, for every state.
 
     `now_ms`: the wall clock, by which an approval expires.
 
     `idle`: nobody holds the run and no text of it is unfinished. Then a cancel that finds nothing
     to stop or undo is in effect at once, without a process that would have to know the agent.
+
+    `family`: a run above it is being cancelled with it, and has what both did undone.
     """
     if run.forgotten:
         return _gone(run, command, run.forgotten)
@@ -94,7 +102,7 @@ def decide(run: Run, command: Command, *, idle: bool = False, now_ms: int = 0) -
         case Redirect():
             return Decision("applied", _redirected(run, command, command.instruction))
         case Cancel():
-            return _cancel(run, command, idle=idle)
+            return _cancel(run, command, idle=idle, family=family)
         case Answer():
             return _answer(run, command)
         case Approve() | Deny():
@@ -137,7 +145,7 @@ def _pause(run: Run, command: Pause) -> Decision:
     return Decision("applied", (PauseRequested(**_who(command), now=command.now),))
 
 
-def _cancel(run: Run, command: Cancel, *, idle: bool) -> Decision:
+def _cancel(run: Run, command: Cancel, *, idle: bool, family: str) -> Decision:
     if command.back_to and command.back_to not in run.steps:
         return Decision(
             "rejected",
@@ -148,7 +156,9 @@ def _cancel(run: Run, command: Cancel, *, idle: bool) -> Decision:
         )
     undo = run.cancel.undo if run.cancel else command.undo
     back_to = run.cancel.back_to if run.cancel else command.back_to
-    nothing_left = nothing_to_stop(run) and not (undo and would_undo(run, back_to=back_to))
+    elsewhere = run.cancel.family if run.cancel else family
+    found = would_undo(run, back_to=back_to) or would_undo_children(run)
+    nothing_left = nothing_to_stop(run) and not (undo and not elsewhere and found)
     at_rest = run.epoch == 0 or (idle and nothing_left)
     if run.cancel and not _is_stronger(command, run.cancel):
         if at_rest:  # whoever was to finish it is gone, and there is nothing left to finish
@@ -161,6 +171,7 @@ def _cancel(run: Run, command: Cancel, *, idle: bool) -> Decision:
         quarantine=command.quarantine,
         now=command.now,
         back_to=command.back_to,
+        family=family,
     )
     return Decision("applied", (asked, Cancelled()) if at_rest else (asked,))
 
@@ -169,16 +180,6 @@ def _is_stronger(command: Cancel, stop: Stop) -> bool:
     """Whether it asks for more than was asked for before: a leak was found meanwhile, say."""
     hides = command.quarantine and not stop.quarantine
     return hides or (stop.keep_partial and not command.keep_partial)
-
-
-def nothing_to_stop(run: Run) -> bool:
-    """Whether nothing of this run, which nobody holds, is under way or to be released."""
-    return not (run.open_steps() or run.living_children() or run.defers)
-
-
-def nothing_to_stop_or_undo(run: Run) -> bool:
-    """Whether a cancelled run, held by nobody, needs no process that knows its agent."""
-    return nothing_to_stop(run) and not to_undo(run)
 
 
 def _again(stop: Stop | None, command: Pause | Cancel, seq: int) -> Decision:
@@ -331,10 +332,16 @@ def _undo(run: Run, command: Undo) -> Decision:
     """Have what an ended run has left behind undone."""
     if run.state is RunState.CANCELLING and run.cancel and run.cancel.undo:
         return Decision("already", seq=run.cancel.seq)
-    if "undo_requested" not in TABLE[run.state].on:
+    may = command.source == "parent" or may_be_asked_to_undo(run)
+    if not may or "undo_requested" not in TABLE[run.state].on:
         how = f"Cancel it, and it is undone: pullcord cancel {run.id}"
         if run.state is RunState.CANCELLING:
             how = f"When it has ended, undo it: pullcord undo {run.id}"
+        elif run.parent:
+            how = (
+                f"What it did is undone with the run it worked for, if that has not ended: "
+                f"pullcord cancel {run.parent}"
+            )
         elif run.ended:
             how = "Its effects are no longer provisional."
         return Decision(
@@ -353,7 +360,9 @@ def _undo(run: Run, command: Undo) -> Decision:
                 f"See its steps: pullcord show {run.id}",
             )
     found = would_undo(run, step=command.step, back_to=command.back_to)
-    if not found:
+    is_all = not command.step and not command.back_to
+    below = would_undo_children(run) if is_all else []
+    if not found and not below:
         return Decision(
             "rejected",
             seq=run.seq,
@@ -361,7 +370,8 @@ def _undo(run: Run, command: Undo) -> Decision:
             message=f"{_cannot(run, command)}: nothing of it is left that says how it could be "
             f"undone. Nothing was changed. See what it did: pullcord receipt {run.id}",
         )
-    if all(run.steps[step].undo in ("wanted", "started") for step in found):
+    is_wanted = all(run.steps[step].undo in ("wanted", "started") for step in found)
+    if is_wanted and all(run.children[child].undo == "wanted" for child in below):
         return Decision("already", seq=run.control_seq)
     asked = UndoRequested(**_who(command), step=command.step, back_to=command.back_to)
     return Decision("applied", (asked,))
@@ -383,7 +393,7 @@ def _settle(run: Run, command: Settle) -> Decision:
 def _raise(run: Run, command: Raise) -> Decision:
     mine = list(leaves(run.limits.condition)) if run.limits else []
     caps = [name for name, kind in CAPS.items() if any(type(leaf) is kind for leaf in mine)]
-    wrong = [f"{n}={v:g}" for n, v in command.caps.items() if n not in caps or not 0 < v < inf]
+    wrong = [f"{n}={v:g}" for n, v in command.caps.items() if n not in caps or not 0 < v <= MOST]
     if wrong or not command.caps:
         has = f"It has {', '.join(caps)}" if caps else "It has no caps that could be raised"
         return Decision(

@@ -73,6 +73,8 @@ class Created(_Event, frozen=True, kw_only=True, tag="created"):
     price: Price | None = None  # of its model, as somebody who limits it has said
     runaway: Runaway | None = None  # when it is paused for having lost its way; None: as usual
     trace: str = ""  # the span it was started in, as a W3C traceparent
+    ids: int = 0  # how the ids of its steps are made: 0, with 40 bits; 1, with 130
+    depth: int = 0  # how many runs it works for, one above the other
 
 
 class Claimed(_Event, frozen=True, kw_only=True, tag="claimed"):
@@ -87,7 +89,8 @@ class Claimed(_Event, frozen=True, kw_only=True, tag="claimed"):
 
 class StoodStill(_Event, frozen=True, kw_only=True, tag="stood_still"):
     """The owner gave no sign of life for longer than its lease (it was stopped, or the machine
-    slept), and goes on. Nobody worked since `alive_ms`."""
+    slept) and goes on; or it is dead, and somebody commands the run. Nobody worked since
+    `alive_ms`."""
 
     alive_ms: int
 
@@ -178,6 +181,7 @@ class CancelRequested(Asked, frozen=True, kw_only=True, tag="cancel_requested"):
     quarantine: bool = False
     now: bool = False
     back_to: str = ""  # a step: what was done up to it is not undone
+    family: str = ""  # the cancelled run it works for, which has what this one did undone
 
 
 class UndoRequested(Asked, frozen=True, kw_only=True, tag="undo_requested"):
@@ -242,6 +246,8 @@ class StepStarted(_Event, frozen=True, kw_only=True, tag="step_started"):
     call: str = ""  # the digest of the exact call
     reserve: Reserve | None = None  # what it may cost, set aside until it is decided
     wraps_up: bool = False  # it is the one last request of a run whose limits are reached
+    cut_by_redirect: bool = False  # a new instruction stops it; a request to a model always is
+    continues: bool = False  # an answer to it that is cut is gone on with, not asked for again
 
 
 class StepFinished(_Event, frozen=True, kw_only=True, tag="step_finished"):
@@ -250,6 +256,7 @@ class StepFinished(_Event, frozen=True, kw_only=True, tag="step_finished"):
     step: str
     attempt: int = 0  # 0: the one under way
     result: Json = NULL
+    still_running: tuple[str, ...] = ()  # of one that was cut and finished: what it has started
 
 
 class StepFailed(_Event, frozen=True, kw_only=True, tag="step_failed"):
@@ -260,6 +267,9 @@ class StepFailed(_Event, frozen=True, kw_only=True, tag="step_failed"):
     error: str
     happened: Literal["", "yes", "maybe"] = ""
     rung: Rung = ""  # that was needed to stop it, if it took too long
+    at: str = ""  # where in a sync tool's own code: `shop.py:12, in charge`
+    traceback: str = ""  # of a sync tool: the frames of its own code
+    still_running: tuple[str, ...] = ()  # what of it goes on although it was cut
 
 
 class StepInterrupted(_Event, frozen=True, kw_only=True, tag="step_interrupted"):
@@ -271,6 +281,7 @@ class StepInterrupted(_Event, frozen=True, kw_only=True, tag="step_interrupted")
     began: bool = True  # False: it was stopped before anything of it had begun
     redirected: bool = False  # it was a redirect that stopped it
     ladder_ms: dict[str, float] = {}  # of a process: each rung, and when it was reached
+    still_running: tuple[str, ...] = ()  # what of it goes on all the same: itself, what it started
 
 
 class StepInDoubt(_Event, frozen=True, kw_only=True, tag="step_in_doubt"):
@@ -279,6 +290,8 @@ class StepInDoubt(_Event, frozen=True, kw_only=True, tag="step_in_doubt"):
     step: str
     attempt: int = 0  # 0: the one under way
     why: str = ""
+    rung: Rung = ""  # that was needed to stop it, if it took too long
+    still_running: tuple[str, ...] = ()  # what of it goes on although it was cut
 
 
 class DoubtSettled(Asked, frozen=True, kw_only=True, tag="doubt_settled"):
@@ -296,6 +309,7 @@ class LateResult(_Event, frozen=True, kw_only=True, tag="late_result"):
     attempt: int = 0  # 0: the one under way
     result: Json = NULL
     error: str = ""
+    still_running: tuple[str, ...] = ()  # what it has started, and goes on
 
 
 class CallRefused(_Event, frozen=True, kw_only=True, tag="call_refused"):
@@ -438,6 +452,15 @@ class ChildBorn(_Event, frozen=True, kw_only=True, tag="child_born"):
     child: str
     detached: bool = False
     agent: str = ""
+    final: bool = False  # what it did is kept once it has completed, whatever becomes of this run
+
+
+class Left(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a run, and everybody who worked for it, has left behind that a cancel is about."""
+
+    undo: int = 0  # effects that say how they are undone
+    kept: int = 0  # effects that do not
+    names: tuple[str, ...] = ()  # of those: a few of their names
 
 
 class ChildEnded(_Event, frozen=True, kw_only=True, tag="child_ended"):
@@ -446,6 +469,15 @@ class ChildEnded(_Event, frozen=True, kw_only=True, tag="child_ended"):
     child: str
     state: str
     used: Used | None = None  # by it and everybody who worked for it
+    left: Left | None = None  # None: it ended when a child's completion was final
+
+
+class ChildUndone(_Event, frozen=True, kw_only=True, tag="child_undone"):
+    """What a child, and everybody who worked for it, did is undone, as far as it can be; what
+    could not be is named. Of so many steps it was taken back."""
+
+    child: str
+    steps: int = 0
 
 
 class Spent(_Event, frozen=True, kw_only=True, tag="spent"):
@@ -464,6 +496,7 @@ class AttentionRaised(_Event, frozen=True, kw_only=True, tag="attention_raised")
     item: str
     kind: Literal["in_doubt", "undo_failed", "not_stoppable", "other"] = "other"
     text: str = ""
+    still_running: tuple[str, ...] = ()  # with a step's id as `item`: what it started and goes on
 
 
 class AttentionSettled(Asked, frozen=True, kw_only=True, tag="attention_settled"):
@@ -546,6 +579,7 @@ Event: TypeAlias = (
     | QuestionWithdrawn
     | ChildBorn
     | ChildEnded
+    | ChildUndone
     | Spent
     | AttentionRaised
     | AttentionSettled

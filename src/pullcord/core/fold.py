@@ -17,6 +17,7 @@ from pullcord.core.events import (
     CancelRequested,
     ChildBorn,
     ChildEnded,
+    ChildUndone,
     Claimed,
     ConditionMet,
     Created,
@@ -73,7 +74,14 @@ from pullcord.core.run import (
 )
 from pullcord.core.runaway import follow
 from pullcord.core.states import TABLE, TERMINAL, RunState
-from pullcord.core.undo import may_have_happened, to_undo, undo_item, would_undo
+from pullcord.core.undo import (
+    children_to_undo,
+    may_have_happened,
+    to_undo,
+    undo_item,
+    would_undo,
+    would_undo_children,
+)
 from pullcord.errors import ImpossibleEvent
 
 
@@ -175,7 +183,7 @@ def _created(run: Run, event: Created, record: Record) -> None:
     run.code_version, run.model = event.code_version, event.model
     run.forked_from, run.forked_at = event.forked_from, event.forked_at
     run.limits, run.below, run.price = event.limits, event.used or Used(), event.price
-    run.runaway, run.trace = event.runaway, event.trace
+    run.runaway, run.trace, run.depth = event.runaway, event.trace, event.depth
     run.state_seq = record.seq
     run.created_at_ms, run.since_ms = record.at_ms, record.steady_ms
 
@@ -257,7 +265,7 @@ def _paused(run: Run, event: Paused, record: Record) -> None:
 
 def _cancel_requested(run: Run, event: CancelRequested, record: Record) -> None:
     first = run.cancel or msgspec.structs.replace(
-        _stop(event, record), undo=event.undo, back_to=event.back_to
+        _stop(event, record), undo=event.undo, back_to=event.back_to, family=event.family
     )
     run.cancel = msgspec.structs.replace(  # asked for again: only ever made stronger
         first,
@@ -273,6 +281,9 @@ def _stop(event: PauseRequested | CancelRequested, record: Record) -> Stop:
 
 
 def _cancelled(run: Run, event: Cancelled, record: Record) -> None:
+    if left := children_to_undo(run):
+        why = f"what its child {left[0]} did is not undone yet"
+        raise ImpossibleEvent(run.id, event="cancelled", why=why)
     if run.cancel:
         run.cancel = msgspec.structs.replace(run.cancel, effect_at_ms=record.at_ms, rung=event.rung)
 
@@ -333,6 +344,9 @@ def _step_started(run: Run, event: StepStarted, record: Record) -> None:
         run_in=event.run_in,
         where=event.where,
         model=event.model,
+        owner=run.owner,
+        cut_by_redirect=event.cut_by_redirect,
+        continues=event.continues,
     )
 
 
@@ -373,10 +387,20 @@ def _decided(status: StepStatus) -> Callable[[Run, Any, Record], None]:
             late_seq=record.seq if failed == "yes" else known.late_seq,
             maybe=known.maybe or failed == "maybe",
             began=not isinstance(event, StepInterrupted) or event.began,
-            rung=event.rung if isinstance(event, StepInterrupted | StepFailed) else "",
+            rung="" if isinstance(event, StepFinished) else event.rung,
+            owner="",
+            error=_first_line(event) if isinstance(event, StepFailed) else "",
+            still_running=event.still_running,
         )
 
     return decide_step
+
+
+def _first_line(event: StepFailed) -> str:
+    """How its error begins, and where it was raised: enough for a receipt."""
+    said = event.error.split("\n", 1)[0]
+    said = said if len(said) <= _ERROR_LINE else f"{said[: _ERROR_LINE - 1]}…"
+    return f"{said} ({event.at})" if event.at else said
 
 
 def _is_allowed(run: Run, event: StepStarted) -> None:
@@ -391,9 +415,10 @@ def _is_allowed(run: Run, event: StepStarted) -> None:
 def _late_result(run: Run, event: LateResult, record: Record) -> None:
     if event.step:  # empty: the result of the run itself, which lost against a cancel
         known = _known(run, event)
-        if event.error:
-            return  # it failed late: evidence, but not of an effect
-        run.steps[event.step] = msgspec.structs.replace(known, late_seq=record.seq)
+        known = msgspec.structs.replace(known, still_running=event.still_running)
+        # One that failed late is over: evidence, but not of an effect.
+        late_seq = known.late_seq if event.error else record.seq
+        run.steps[event.step] = msgspec.structs.replace(known, late_seq=late_seq)
 
 
 def _doubt_settled(run: Run, event: DoubtSettled, record: Record) -> None:
@@ -419,6 +444,10 @@ def _undo_requested(run: Run, event: UndoRequested, _record: Record) -> None:
         wanted = msgspec.structs.replace(run.steps[step], undo="wanted", undo_attempt=0)
         run.steps[step] = wanted
         run.attention.pop(undo_item(step), None)
+    is_all = not event.step and not event.back_to
+    for name in would_undo_children(run) if is_all else ():
+        child = msgspec.structs.replace(run.children[name], undo="wanted")
+        run.children[name] = child
 
 
 def _undo_started(run: Run, event: UndoStarted, _record: Record) -> None:
@@ -427,7 +456,7 @@ def _undo_started(run: Run, event: UndoStarted, _record: Record) -> None:
         why = f"step {event.step} is not what is to be undone next (attempt {event.attempt})"
         raise ImpossibleEvent(run.id, event="undo_started", why=why)
     run.steps[event.step] = msgspec.structs.replace(
-        known, undo="started", undo_attempt=event.attempt
+        known, undo="started", undo_attempt=event.attempt, owner=run.owner
     )
 
 
@@ -437,11 +466,11 @@ def _step_undone(run: Run, event: StepUndone, _record: Record) -> None:
         raise ImpossibleEvent(run.id, event="step_undone", why=f"step {event.step} is undone")
     for item in (event.step, undo_item(event.step)):  # whatever was in doubt about it is settled
         run.attention.pop(item, None)
-    run.steps[event.step] = msgspec.structs.replace(known, undo="undone")
+    run.steps[event.step] = msgspec.structs.replace(known, undo="undone", owner="")
 
 
 def _undo_failed(run: Run, event: UndoFailed, _record: Record) -> None:
-    run.steps[event.step] = msgspec.structs.replace(_known(run, event), undo="failed")
+    run.steps[event.step] = msgspec.structs.replace(_known(run, event), undo="failed", owner="")
 
 
 def _known(
@@ -597,7 +626,7 @@ def _question_withdrawn(run: Run, event: QuestionWithdrawn, record: Record) -> N
 def _child_born(run: Run, event: ChildBorn, _record: Record) -> None:
     if event.child in run.children:
         raise ImpossibleEvent(run.id, event="child_born", why=f"{event.child} is a child already")
-    run.children[event.child] = Child(event.detached)
+    run.children[event.child] = Child(event.detached, final=event.final)
     run.begun += 1
 
 
@@ -606,9 +635,21 @@ def _child_ended(run: Run, event: ChildEnded, record: Record) -> None:
     if child is None or child.state:
         why = f"{event.child} is {'' if child else 'not '}a child{' that ended' if child else ''}"
         raise ImpossibleEvent(run.id, event="child_ended", why=why)
-    run.children[event.child] = Child(child.detached, event.state)
+    was_final = event.left is None  # it is of a version in which every completion was
+    run.children[event.child] = msgspec.structs.replace(
+        child, state=event.state, final=child.final or was_final, left=event.left or child.left
+    )
     run.below += event.used or Used()
     run.woken_seq = record.seq
+
+
+def _child_undone(run: Run, event: ChildUndone, _record: Record) -> None:
+    if event.child not in children_to_undo(run):
+        why = f"nothing of {event.child} is to be undone"
+        raise ImpossibleEvent(run.id, event="child_undone", why=why)
+    run.children[event.child] = msgspec.structs.replace(
+        run.children[event.child], undo="undone", taken_back=event.steps
+    )
 
 
 def _blocked(run: Run, event: Blocked, _record: Record) -> None:
@@ -633,15 +674,20 @@ def _spent(run: Run, event: Spent, _record: Record) -> None:
 
 def _attention_raised(run: Run, event: AttentionRaised, _record: Record) -> None:
     run.attention[event.item] = event.text
+    if event.still_running and (known := run.steps.get(event.item)) is not None:
+        run.steps[event.item] = msgspec.structs.replace(known, still_running=event.still_running)
 
 
 def _attention_settled(run: Run, event: AttentionSettled, _record: Record) -> None:
     if run.attention.pop(event.item, None) is None:
         why = f"{event.item} is not an open attention item"
         raise ImpossibleEvent(run.id, event="attention_settled", why=why)
+    if (known := run.steps.get(event.item)) is not None:
+        run.steps[event.item] = msgspec.structs.replace(known, still_running=())
 
 
 # What an event means beyond the state it leads to. Those not listed mean just that.
+_ERROR_LINE: Final = 300
 _EFFECTS: Final = cast(
     "dict[type[Event], Callable[[Run, Event, Record], None]]",
     {
@@ -684,6 +730,7 @@ _EFFECTS: Final = cast(
         QuestionWithdrawn: _question_withdrawn,
         ChildBorn: _child_born,
         ChildEnded: _child_ended,
+        ChildUndone: _child_undone,
         Spent: _spent,
         AttentionRaised: _attention_raised,
         AttentionSettled: _attention_settled,

@@ -5,7 +5,7 @@ from pullcord.core.commands import Forget
 from pullcord.core.decide import Decision
 from pullcord.core.events import Forgotten
 from pullcord.core.run import Run
-from pullcord.core.undo import to_undo
+from pullcord.core.undo import children_to_undo, is_anything_left_to_undo, to_undo
 
 
 def forget(run: Run, command: Forget) -> Decision:
@@ -15,8 +15,11 @@ def forget(run: Run, command: Forget) -> Decision:
     if not run.ended:
         instead = f"End it first: pullcord cancel {run.id}"
         return kept(run.id, run.seq, "living", f"it is {run.state}", instead)
-    if left := to_undo(run):
-        why = f"{run.steps[left[0]].name} is still to be undone"
+    if is_anything_left_to_undo(run):
+        left = [run.steps[step].name for step in to_undo(run)] or [
+            f"what run {child} did" for child in children_to_undo(run)
+        ]
+        why = f"{left[0]} is still to be undone"
         return kept(run.id, run.seq, "undoing", why, f"Have that done: pullcord undo {run.id}")
     if item := next(iter(run.attention), ""):
         why = f"somebody has to look at {item} first"

@@ -1,14 +1,40 @@
-"""What is recorded about a step that began under an owner who is gone."""
+"""What is recorded about a step that began under an owner who has lost the run."""
 
-from pullcord.core.events import AttentionRaised, Event, Spent, StepInDoubt, StepInterrupted
+from typing import Final
+
+from pullcord.core.events import (
+    AttentionRaised,
+    Event,
+    LateResult,
+    Spent,
+    StepInDoubt,
+    StepInterrupted,
+)
 from pullcord.core.limits import Reserve
-from pullcord.core.run import Run
+from pullcord.core.run import Run, Step
+from pullcord.core.undo import undo_item
+
+_PERHAPS: Final = ("perhaps it itself, in the process that lost the run",)
+_ACTING: Final = (
+    "may still be acting: the process that began it has lost the run and did not answer, and "
+    "code inside of it cannot be stopped from outside."
+)
 
 
-def judged(run: Run, step: str) -> list[Event]:
-    """Nobody knows what became of it; of what has no effect, or may have it twice, nobody needs
-    to. A doubt comes together with what makes people look at it. A request to a model that was
-    lost is counted as what was set aside for it."""
+def acting_for(run: Run) -> tuple[str, ...]:
+    """The owners that were doing something in the world when they lost the run: a step, or an undo.
+    There may be several: one of them may have died before it could judge what others had begun."""
+    owners = (step.owner for step in run.steps.values() if step.owner)
+    return tuple(dict.fromkeys(owners))
+
+
+def judged(run: Run, step: str, *, may_act: bool = False) -> list[Event]:
+    """Return what the next owner records of it. Nobody knows what became of it; of what has no
+    effect, or may have it twice, nobody needs to.
+
+    A doubt comes together with what makes people look at it. A request to a model that was lost is
+    counted as what was set aside for it. `may_act`: nobody could see to it that its code is over.
+    """
     known = run.steps[step]
     if known.model:
         kept = run.reserved.get(step, Reserve())
@@ -18,14 +44,42 @@ def judged(run: Run, step: str) -> list[Event]:
             tokens_in=kept.tokens or None,
             estimated=True,
         )
-        return [StepInterrupted(step=step), lost]
-    if known.effect != "once":
+        return [StepInterrupted(step=step, still_running=_PERHAPS if may_act else ()), lost]
+    if known.effect == "once":
+        why = "its process lost the run" if may_act else "its process ended before it could say"
+        doubt = StepInDoubt(step=step, why=why, still_running=_PERHAPS if may_act else ())
+        return [doubt, in_doubt(step, known.name, f"it {_ACTING}" if may_act else "")]
+    if not may_act or known.effect == "none":
         return [StepInterrupted(step=step)]
-    doubt = StepInDoubt(step=step, why="its process ended before it could say")
-    return [doubt, in_doubt(step, known.name)]
+    cut = StepInterrupted(step=step, still_running=_PERHAPS)
+    text = f"Step {known.name!r} {_ACTING}"
+    return [cut, AttentionRaised(item=step, kind="not_stoppable", text=text)]
 
 
-def in_doubt(step: str, name: str) -> AttentionRaised:
+def in_doubt(step: str, name: str, more: str = "") -> AttentionRaised:
     """What stays visible until somebody has said what became of a step."""
-    text = f"Nobody knows whether step {name!r} happened."
+    text = f"Nobody knows whether step {name!r} happened" + (f"; {more}" if more else ".")
     return AttentionRaised(item=step, kind="in_doubt", text=text)
+
+
+def testimony(run: Run, late: LateResult) -> list[Event]:
+    """Return what is recorded of what a former owner says about a step, after it lost the run: its
+    word, once, and what makes people look at it. Nothing, if the run knows as much."""
+    known = run.steps.get(late.step)
+    if known is None or run.forgotten or late.attempt > known.attempt:
+        return []
+    is_last = late.attempt == known.attempt
+    if known.late_seq or (is_last and known.status in ("finished", "failed")):
+        return []
+    if late.error:
+        return [late] if known.still_running else []
+    return [late, _did_happen(run, known, late.step)]
+
+
+def _did_happen(run: Run, known: Step, step: str) -> AttentionRaised:
+    said = f"Step {known.name!r} did happen: the process that had lost the run has said so since."
+    if known.undoable and run.ended:
+        text = f"{said} Undo it: pullcord undo {run.id} {step}"
+        return AttentionRaised(item=undo_item(step), kind="undo_failed", text=text)
+    kind = "in_doubt" if known.status == "in_doubt" and not known.settled else "other"
+    return AttentionRaised(item=step, kind=kind, text=said)

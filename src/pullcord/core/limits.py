@@ -1,11 +1,13 @@
 """What a run may use up, how it ends when that is used up, and how far it is."""
 
 from collections.abc import Mapping, Sequence
+from math import isfinite
 from typing import Final, Literal, TypeAlias, get_args
 
 import msgspec
 
 from pullcord.core.conditions import (
+    MOST,
     AnyOf,
     Condition,
     Deadline,
@@ -17,6 +19,7 @@ from pullcord.core.conditions import (
     Used,
     WorkingTime,
     changed,
+    is_amount,
     leaves,
 )
 from pullcord.errors import InvalidInput
@@ -93,6 +96,31 @@ def raised(condition: Condition, caps: Mapping[str, float]) -> Condition:
     return changed(condition, change)
 
 
+def inherited(budgets: Sequence[tuple[Limits, Used]]) -> tuple[Limits, Used]:
+    """What a run may use that goes on from one bound by all of these, the nearest first: as much as
+    each of them has left. It counts on from what the last one has used, and each cap with it."""
+    (nearest, _), (_, used) = budgets[0], budgets[-1]
+    if len(budgets) == 1:
+        return nearest, used
+    moved = [_moved(limits.condition, theirs, used) for limits, theirs in budgets]
+    condition = moved[0]
+    for further in moved[1:]:
+        condition = condition | further
+    return Limits(condition, nearest.then), used
+
+
+def _moved(condition: Condition, used: Used, to: Used) -> Condition:
+    """The same condition for who has used `to` instead of `used`: with as much left."""
+
+    def move(leaf: Condition) -> Condition:
+        if not isinstance(leaf, MaxSteps | MaxToolCalls | Tokens | Spent | WorkingTime):
+            return leaf
+        name = next(name for name, kind in CAPS.items() if type(leaf) is kind)
+        return raised(leaf, {name: leaf.cap + leaf.used(to) - leaf.used(used)})
+
+    return changed(condition, move)
+
+
 def check_condition(condition: Condition) -> Condition:
     """Return it if it means something and can be stored.
 
@@ -101,9 +129,14 @@ def check_condition(condition: Condition) -> Condition:
     """
     try:
         msgspec.json.decode(msgspec.json.encode(condition), type=Condition)
-    except (msgspec.ValidationError, TypeError, RecursionError) as error:
+    except (msgspec.ValidationError, TypeError, OverflowError, RecursionError) as error:
         raise InvalidInput(f"This cannot be a limit: {error}. Nothing was started.") from None
     for leaf in leaves(condition):
+        if any(abs(n) > _most(leaf) for n in _numbers(leaf)):
+            raise InvalidInput(
+                f"{leaf} cannot be a limit: no number in one is larger than {_most(leaf):g}. "
+                "Nothing was started."
+            )
         if isinstance(leaf, Deadline) and (leaf.in_s is None) == (leaf.at_ms is None):
             raise InvalidInput("A Deadline has either in_s or at_ms. Nothing was started.")
     return condition
@@ -147,13 +180,31 @@ def parsed(words: Sequence[str]) -> dict[str, float]:
     return check_counts(caps)
 
 
+def _most(leaf: Condition) -> float:
+    """How large a number in it may be: a moment is milliseconds since 1970."""
+    return MOST * 1000 if isinstance(leaf, Deadline) else MOST
+
+
+def _numbers(leaf: Condition) -> list[float]:
+    price = leaf.price if isinstance(leaf, Spent) else None
+    values: list[object] = [*msgspec.structs.astuple(leaf)]
+    values += msgspec.structs.astuple(price) if price else ()
+    return [n for n in values if isinstance(n, int | float)]
+
+
 def check_counts(caps: Mapping[str, float]) -> dict[str, float]:
-    """Return these caps if what is counted in them is a whole number.
+    """Return these caps if each is a number that can be kept to, and a whole one where it counts.
 
     Raises:
         InvalidInput: one is not.
     """
     for name, value in caps.items():
+        is_known = CAPS.get(name) in _UNITS and isinstance(value, float) and not isfinite(value)
+        if not is_known and (not is_amount(value) or value > MOST):
+            raise InvalidInput(
+                f"{name}={value!r} is not a limit: it is a number from 0 to {MOST:g}. "
+                "Nothing was changed."
+            )
         if CAPS.get(name) in _UNITS and not float(value).is_integer():
             raise InvalidInput(
                 f"{name}={value:g} is not a limit: {name.replace('_', ' ')} are counted in whole "

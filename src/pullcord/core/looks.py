@@ -1,9 +1,10 @@
 """What a character looks like to a reader: the plain one behind accents, costumes and disguises.
 
-Both tables work on one character at a time, whatever stands around it, so that a place in the
-result can always be led back to a place in the text; and both are made for `str.translate`.
+All tables work on one character at a time, whatever stands around it, so that a place in the
+result can always be led back to a place in the text; and all are made for `str.translate`.
 """
 
+import re
 import unicodedata
 from typing import Final
 
@@ -71,6 +72,11 @@ _RANGES: Final = (0x1F130, 0x1F150, 0x1F170, 0x1F1E6)  # letters in boxes, balls
 _FILLERS: Final = frozenset("\u115f\u1160\u3164\uffa0\u2800")  # letters of no width, or no ink
 _UNSEEN: Final = frozenset({"Mn", "Me", "Cf"})  # accents and what has no width
 _ALIKE: Final = str.maketrans({"i": "l", "1": "l", "0": "o"})
+_CARRIERS: Final = (  # from, up to, and what the first of them stands for
+    (0xE0000, 0xE0080, 0),
+    (0xFE00, 0xFE10, 0),
+    (0xE0100, 0xE01F0, 16),
+)
 _KEPT: Final = 2**16
 
 _LIKE: Final = {one: letter for letter, ones in _LETTERS.items() for one in ones}
@@ -101,6 +107,19 @@ class _Folded(dict[int, str | None]):
         return self[code]
 
 
+class _Hidden(dict[int, str | None]):
+    """The letters that invisible characters stand for: tags, and variation selectors as bytes."""
+
+    def __missing__(self, code: int) -> str | None:
+        if len(self) > _KEPT:
+            self.clear()
+        meant = next(
+            (code - low + first for low, high, first in _CARRIERS if low <= code < high), 0
+        )
+        self[code] = FOLDED[meant] if 0 < meant < 128 else None
+        return self[code]
+
+
 def _plain(char: str) -> str:
     if char in _LIKE:
         return _LIKE[char]
@@ -112,3 +131,12 @@ def _plain(char: str) -> str:
 
 PLAIN: Final = _Plain()
 FOLDED: Final = _Folded()
+HIDDEN: Final = _Hidden()
+_carriers: Final = re.compile(
+    f"[{''.join(f'{chr(low)}-{chr(high - 1)}' for low, high, _ in _CARRIERS)}]"
+).search
+
+
+def has_carriers(text: str) -> bool:
+    """Whether there are invisible characters in a text that could stand for others."""
+    return not text.isascii() and _carriers(text) is not None

@@ -4,7 +4,7 @@ Every surface that has buttons or keys shows this, and decides nothing of it its
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import msgspec
@@ -19,10 +19,18 @@ from pullcord.core.conditions import (
     leaves,
 )
 from pullcord.core.limits import CAPS, caps_in, progress
-from pullcord.core.receipts import has_no_undo, heading, kept_for_good, not_attempted
-from pullcord.core.run import Cost, Deletion, Run, Step, Stop, Times
+from pullcord.core.receipts import heading, kept_for_good, not_attempted
+from pullcord.core.resting import needs_no_agent_to_end
+from pullcord.core.run import Cost, Deletion, Run, Stop, Times
 from pullcord.core.states import NEEDS_OWNER, OFFERED, TABLE, RunState
-from pullcord.core.undo import may_have_happened, to_undo, would_undo
+from pullcord.core.undo import (
+    children_to_undo,
+    may_be_asked_to_undo,
+    stays,
+    to_undo,
+    would_undo,
+    would_undo_children,
+)
 
 _S = RunState
 _TICKING: Final = {
@@ -118,17 +126,29 @@ class Panel(msgspec.Struct, frozen=True, kw_only=True):
     tally: dict[str, int]
     error: str
     driven: bool
-    alone: str  # that no process drives it, although one should
+    alone: str  # that no process drives it, although one should, or that it does not move
+    still: str  # why the process that drives it does not move, if that is known
     quarantined: bool
 
 
 def panel(
-    run: Run, used: Used, *, now_ms: int, wall_ms: int, driven: bool, hold_s: float = 10.0
+    run: Run,
+    used: Used,
+    *,
+    now_ms: int,
+    wall_ms: int,
+    driven: bool,
+    hold_s: float = 10.0,
+    workers: Sequence[Run] = (),
+    alive_ms: int = 0,
+    still: str = "",
 ) -> Panel:
     """Return the run as a control surface shows it now.
 
     `used`: by it and everybody who works for it. `now_ms`: the steady clock. `driven`: a living
-    process holds it. `hold_s`: how long a pause lets a model finish its answer.
+    process holds it. `hold_s`: how long a pause lets a model finish its answer. `workers`: those
+    who work for it now. `alive_ms`: the last sign of life of whoever drove it. `still`: why whoever
+    drives it does not move, if that is known.
     """
     row = TABLE[run.state]
     hidden = run.cancel is not None and run.cancel.quarantine
@@ -154,7 +174,7 @@ def panel(
         reason=stop.reason if stop else "",
         source=stop.source if stop else "",
         hold_left_ms=_hold_left(run, wall_ms, hold_s),
-        times=_times(run.times_at(now_ms if is_cared_for else run.steady_ms)),
+        times=_times(run.times_at(now_ms if is_cared_for else _last_worked(run, alive_ms, now_ms))),
         ticking=_TICKING.get(run.state, "working_ms") if is_cared_for and not run.ended else "",
         steps=run.begun,
         items=_items(run),
@@ -162,14 +182,15 @@ def panel(
         cost=_cost(run.cost),
         next=None if hidden else _next(run),
         told=() if hidden else tuple(_told(run)),
-        buttons=tuple(_buttons(run, raisable)),
+        buttons=tuple(_buttons(run, raisable, workers)),
         wants=sum(run.questions[name].kind != "timer" for name in run.open_questions()),
         attention=len(run.attention),
         raise_=raisable,
         tally=_tally(run),
         error="" if hidden else run.error,
         driven=driven,
-        alone="" if is_cared_for else _alone(run),
+        still=still,
+        alone=_still(run, still) if driven else "" if is_cared_for else _alone(run),
         quarantined=hidden,
     )
 
@@ -247,6 +268,8 @@ def _waited_for(run: Run) -> str:
 
 def _stopping(run: Run) -> str:
     left = to_undo(run)
+    if not left and (children := children_to_undo(run)) and not run.living_children():
+        return f"undoing what run {children[0]} did"
     if now := [step for step in left if run.steps[step].undo == "started"]:
         done = sum(step.undo in ("undone", "failed") for step in run.steps.values())
         return f"undoing {run.steps[now[0]].name} ({done + 1} of {done + len(left)})"
@@ -277,7 +300,29 @@ def _hold_left(run: Run, wall_ms: int, hold_s: float) -> int | None:
     return max(round(hold_s * 1000) - max(wall_ms - run.pause.asked_at_ms, 0), 0)
 
 
+def _last_worked(run: Run, alive_ms: int, now_ms: int) -> int:
+    """Up to when somebody has worked on a run that nobody drives, as far as anybody knows."""
+    return min(max(run.steady_ms, alive_ms), now_ms)
+
+
+def _still(run: Run, why: str) -> str:
+    if not why or run.state not in NEEDS_OWNER:
+        return ""
+    return f"It has not answered: {why}. What is asked of it stands, and counts when it goes on."
+
+
 def _alone(run: Run) -> str:
+    if run.state is _S.CANCELLING and needs_no_agent_to_end(run):
+        return (
+            "Its process is gone, and nothing is left to undo or release. The next one that comes "
+            f"here ends it; from a terminal: pullcord cancel {run.id}"
+        )
+    if run.cancel and run.state is _S.CANCELLING:
+        here = f"; from a terminal: pullcord undo {run.id}" if run.cancel.undo else ""
+        return (
+            f"No process drives it. The next one that knows {run.agent} undoes and releases what "
+            f"is left, and ends it{here}"
+        )
     return (
         f"No process drives it. The next one that knows {run.agent} goes on with it; from a "
         f"terminal: pullcord resume {run.id}"
@@ -318,9 +363,18 @@ def _tally(run: Run) -> dict[str, int]:
     found = Counter(heading(s, ended=run.ended) for s in run.steps.values() if not s.model)
     unbegun = sum(1 for _ in not_attempted(run))
     headings = ("done", "undone", "could_not_undo", "in_doubt", "failed", "interrupted")
-    tally = {name: found[name] for name in (*headings, "under_way")}
+    tally = {name: found[name] for name in (*headings, "still_running", "under_way")}
     tally["not_attempted"] = found["not_attempted"] + unbegun
-    return tally | {"no_undo": len(kept_for_good(run))}
+    tally["no_undo"] = len(kept_for_good(run))
+    for child in run.children.values():
+        if run.cancel and child.is_provisional:
+            left = child.left
+            unsettled = left.undo - child.taken_back
+            tally["undone"] += child.taken_back
+            tally["could_not_undo" if child.undo == "undone" else "done"] += max(unsettled, 0)
+            tally["done"] += left.kept
+            tally["no_undo"] += left.kept
+    return tally
 
 
 # --- what comes next ----------------------------------------------------------------------------
@@ -347,7 +401,7 @@ def _told(run: Run) -> Iterator[str]:
 # --- the buttons --------------------------------------------------------------------------------
 
 
-def _buttons(run: Run, raisable: tuple[Raisable, ...]) -> Iterator[Button]:
+def _buttons(run: Run, raisable: tuple[Raisable, ...], workers: Sequence[Run]) -> Iterator[Button]:
     if run.ended:
         yield from _after_the_end(run)
         return
@@ -358,7 +412,7 @@ def _buttons(run: Run, raisable: tuple[Raisable, ...]) -> Iterator[Button]:
         yield Button(verb="raise", label="Raise the limit", says=f"more {caps}", strong=True)
     yield _pause_or_resume(run, raisable)
     yield _redirect(run)
-    yield _cancel(run)
+    yield _cancel(run, workers)
 
 
 def _pause_or_resume(run: Run, raisable: tuple[Raisable, ...]) -> Button:
@@ -367,20 +421,40 @@ def _pause_or_resume(run: Run, raisable: tuple[Raisable, ...]) -> Button:
         changed = _next(run)
         is_new = any(_told(run)) or (changed and changed.before != changed.after)
         allowed = dict.fromkeys(tool for tool, said in _decided(run) if said == "approved")
-        says = "goes on with the new instruction" if is_new else "goes on where it stopped"
+        says = "goes on with the new instruction" if is_new else _goes_on(run)
         if allowed and not is_new:
             says = f"makes {', '.join(allowed)}, and goes on"
         return Button(verb="resume", label="Resume", says=says, off=off, strong=not raisable)
     if run.state is _S.PAUSING:
         is_hurried = run.pause is not None and run.pause.hurried_seq > 0
-        says = (
-            "cuts the answer; resume asks again" if _answering(run) else "stops what may be redone"
-        )
-        off = "it is being cut" if is_hurried else ""
+        says = _cutting(run) if _answering(run) else "stops what may be redone"
+        off = "it is being cut" if is_hurried else _cannot_cut(run)
         return Button(verb="pause", label="Cut now", says=says, body={"now": True}, off=off)
     return Button(
         verb="pause", label="Pause", says="resume keeps context", off=_cannot(run, "pause")
     )
+
+
+def _goes_on(run: Run) -> str:
+    """What resume does, if nothing new was said."""
+    cut = [step for step in run.steps.values() if step.model and step.status == "interrupted"]
+    is_guarded = run.pause is not None and run.pause.source == "guard"  # not to be led there again
+    asks_again = any(is_guarded or not step.continues for step in cut)
+    return "asks again for the answer that was cut" if asks_again else "goes on where it stopped"
+
+
+def _cutting(run: Run) -> str:
+    asked = [run.steps[step] for step in run.open_steps() if run.steps[step].model]
+    goes_on = all(step.continues for step in asked)
+    return f"cuts the answer; resume {'goes on from there' if goes_on else 'asks again'}"
+
+
+def _cannot_cut(run: Run) -> str:
+    """Why the second press would change nothing: what may not be done twice is not cut."""
+    is_open = [run.steps[step] for step in run.open_steps()]
+    if not is_open or any(step.effect != "once" for step in is_open):
+        return ""
+    return f"{_names(run)} may not be done twice, so it is let finish"
 
 
 def _redirect(run: Run) -> Button:
@@ -390,28 +464,44 @@ def _redirect(run: Run) -> Button:
     return Button(verb="redirect", label="Redirect", says=says, off=_cannot(run, "redirect"))
 
 
-def _cancel(run: Run) -> Button:
+def _cancel(run: Run, workers: Sequence[Run]) -> Button:
     if run.state is _S.CANCELLING:
         is_hurried = run.cancel is not None and run.cancel.hurried_seq > 0
         kills = any(run.steps[s].run_in == "process" for s in run.open_steps())
         says = "kills the tool, may leave it half done" if kills else "does not wait any longer"
+        says += _unstoppable(run)
         off = "it is being stopped as fast as it can be" if is_hurried else ""
         return Button(verb="cancel", label="Stop now", says=says, body={"now": True}, off=off)
-    return Button(verb="cancel", label="Cancel", says=f"saves partial work · {_undoing(run)}")
+    says = f"saves partial work · {_undoing(run, *workers)}{_unstoppable(run, *workers)}"
+    return Button(verb="cancel", label="Cancel", says=says)
 
 
-def _undoing(run: Run) -> str:
-    undone = len(would_undo(run)) + sum(run.steps[step].undoable for step in run.open_steps())
-    kept = [step.name for step in run.steps.values() if _stays(step)]
+def _unstoppable(*family: Run) -> str:
+    """What is under way in a thread, which goes on whatever is pressed. Said before the press."""
+    names = dict.fromkeys(
+        run.steps[step].name
+        for run in family
+        for step in run.open_steps()
+        if run.steps[step].run_in == "thread"
+    )
+    return f" · cannot stop {', '.join(names)}" if names else ""
+
+
+def _undoing(*family: Run) -> str:
+    """What a cancel would mean for what these did, and those who have worked for them."""
+    undone, kept, names = 0, 0, dict[str, None]()
+    for one in family:
+        undone += len(would_undo(one)) + sum(one.steps[s].undoable for s in one.open_steps())
+        own = [step.name for step in one.steps.values() if stays(step)]
+        kept, names = kept + len(own), names | dict.fromkeys(own)
+        for child in one.children.values():
+            if child.is_provisional:
+                undone, kept = undone + child.left.undo, kept + child.left.kept
+                names |= dict.fromkeys(child.left.names)
     if not undone and not kept:
         return "nothing to undo"
-    named = f": {', '.join(dict.fromkeys(kept))}" if 0 < len(set(kept)) <= 2 else ""
-    return f"undoes {undone}, cannot undo {len(kept)}{named}"
-
-
-def _stays(step: Step) -> bool:
-    """It had an effect that no undo takes back, or is having one."""
-    return has_no_undo(step) and (may_have_happened(step) or step.status == "started")
+    named = f": {', '.join(names)}" if 0 < len(names) <= 2 else ""
+    return f"undoes {undone}, cannot undo {kept}{named}"
 
 
 def _cannot(run: Run, verb: str) -> str:
@@ -431,7 +521,11 @@ def _after_the_end(run: Run) -> Iterator[Button]:
     if run.state is _S.STOPPED:
         says = "goes on from what it has done, with more"
         yield Button(verb="fork", label="Go on", says=says, strong=True)
-    says = "a new run that knows what was said and done"
+    says = "you say what comes next"
     yield Button(verb="continue", label="Continue from here", says=says)
-    if left := would_undo(run) if "undo" in OFFERED[run.state] else []:
-        yield Button(verb="undo", label="Undo", says=f"takes back {len(left)}")
+    left = len(would_undo(run)) + sum(
+        run.children[name].left.undo - run.children[name].taken_back
+        for name in would_undo_children(run)
+    )
+    if left and may_be_asked_to_undo(run):
+        yield Button(verb="undo", label="Undo", says=f"takes back {left}")

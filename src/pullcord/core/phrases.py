@@ -9,15 +9,16 @@ import codecs
 import json
 import re
 from base64 import b64encode
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import takewhile
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 from urllib.parse import quote
 
-from pullcord.core.looks import FOLDED
+from pullcord.core.looks import FOLDED, HIDDEN, has_carriers
 
 _HEAD: Final = 3  # letters that must fit before it is looked at more closely
 _BASE64: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+_CODED_MAX: Final = 64  # characters, each written as a number, that are enough to know a phrase by
 _SYMBOLS: Final = frozenset("+/-_")  # of base64 and its variant for URLs; folding drops them
 _ESCAPES: Final = frozenset("%\\&#")  # what stands before an escaped character
 
@@ -34,13 +35,32 @@ def disguises(phrase: str) -> dict[str, bool]:
     found = {phrase, phrase[::-1], codecs.encode(phrase, "rot13")}
     found |= {quote(phrase, safe=""), json.dumps(phrase)[1:-1]}
     led: set[str] = set()
-    for form in {phrase, phrase.lower(), phrase.upper()}:
+    for form in _forms(phrase):
         data = form.encode(errors="replace")
-        found |= {data.hex(), "".join(f"x{byte:02x}" for byte in data)}
-        found |= {"".join(f"u{ord(c):04x}" for c in form), "".join(str(ord(c)) for c in form)}
-        found.add(_encoded(data, 0))
+        found |= {data.hex(), _encoded(data, 0)}
         led |= {_encoded(data, 1), _encoded(data, 2)}
+    for form in {phrase, phrase.lower(), phrase.upper()}:
+        found |= _coded(form[:_CODED_MAX])
     return dict.fromkeys(map(folded, led), True) | dict.fromkeys(map(folded, found), False)
+
+
+def _forms(phrase: str) -> set[str]:
+    """The phrase as it may be before it is encoded: in any one case, and without its dashes."""
+    bare = "".join(filter(str.isalnum, phrase))
+    return {form for text in (phrase, bare) for form in (text, text.lower(), text.upper())}
+
+
+def _coded(form: str) -> set[str]:
+    """One number for each character, as people and languages write that; the signs around the
+    numbers are dropped by folding, zeros before them are not."""
+    data, codes = form.encode(errors="replace"), list(map(ord, form))
+    found = {"".join(f"{lead}{byte:02x}" for byte in data) for lead in ("x", "0x")}
+    for lead in ("x", "0x", "u"):
+        found |= {"".join(f"{lead}{code:0{width}x}" for code in codes) for width in (1, 4, 6, 8)}
+    found |= {"".join(f"{code:0{width}d}" for code in codes) for width in (1, 3, 4, 5)}
+    for lead, width in (("", 3), ("0", 3), ("0o", 3), ("0o", 1)):
+        found.add("".join(f"{lead}{byte:0{width}o}" for byte in data))
+    return found
 
 
 def _encoded(data: bytes, shift: int) -> str:
@@ -53,7 +73,7 @@ def _encoded(data: bytes, shift: int) -> str:
 def leads(phrase: str) -> set[str]:
     """The characters of base64 before those: each has bits of the phrase's first byte in it."""
     found: set[str] = set()
-    for form in {phrase, phrase.lower(), phrase.upper()}:
+    for form in _forms(phrase):
         first = form.encode(errors="replace")[0]
         found |= {_BASE64[high << 4 | first >> 4] for high in range(4)}
         found |= {_BASE64[high << 2 | first >> 6] for high in range(16)}
@@ -75,6 +95,19 @@ class Found(NamedTuple):
     is_led: bool  # the character before it has a part in it
 
 
+class Index(Protocol):
+    """What text is looked up in as it comes: its state stands for the letters that are held."""
+
+    @property
+    def leads(self) -> frozenset[str]: ...
+    @property
+    def symbols(self) -> frozenset[str]: ...
+    @property
+    def reach(self) -> int: ...
+    def depth(self, state: int) -> int: ...
+    def run(self, text: str, at: int, state: int) -> tuple[int, Found | None]: ...
+
+
 class Automaton:
     """All disguises of some phrases. Made once; every text that is looked at has its own state."""
 
@@ -88,7 +121,7 @@ class Automaton:
             for one, is_led in disguises(phrase).items():
                 self._add(one, owner, is_led)
         self._link()
-        self._head = re.compile(_any_of(self._heads)).search
+        self._head = re.compile(any_of(self._heads)).search
         before = set[str]().union(*map(leads, phrases))
         self.leads = frozenset(folded(char) for char in before - _SYMBOLS)
         edges = [edge for phrase in phrases for edge in _edges(phrase)]
@@ -161,7 +194,7 @@ class Automaton:
         return 0
 
 
-def _any_of(words: Iterable[str]) -> str:
+def any_of(words: Iterable[str]) -> str:
     """A regular expression for words of one length, sharing their beginnings."""
     tails: dict[str, list[str]] = {}
     for word in sorted(words):
@@ -170,7 +203,7 @@ def _any_of(words: Iterable[str]) -> str:
         return ""
     if all(tail == [""] for tail in tails.values()):
         return f"[{''.join(map(re.escape, tails))}]"
-    return "|".join(f"{re.escape(char)}(?:{_any_of(rest)})" for char, rest in tails.items())
+    return "|".join(f"{re.escape(char)}(?:{any_of(rest)})" for char, rest in tails.items())
 
 
 class Phrases:
@@ -180,8 +213,11 @@ class Phrases:
     of a match. When there is one, `owner` is whose it is.
     """
 
-    def __init__(self, automaton: Automaton, owners: Sequence[int]) -> None:
-        self._automaton, self._owners = automaton, owners
+    def __init__(
+        self, automaton: Index, owners: Sequence[int], table: Mapping[int, str | None] = FOLDED
+    ) -> None:
+        """`table`: which letter each character stands for."""
+        self._automaton, self._owners, self._table = automaton, owners, table
         self._state = 0
         self._carry = ""  # the letters that are held
         self._marks: list[int] = []  # where in the text each of them is
@@ -192,7 +228,10 @@ class Phrases:
         """Take more of the text, which begins at `base` of the whole. True: there is a match, and
         `hold` is where it begins, with whatever before it has bits of it."""
         automaton, carry = self._automaton, self._carry
-        letters = text.translate(FOLDED)
+        if self._table is HIDDEN and not carry and not has_carriers(text):
+            self.hold = base + len(text)
+            return False
+        letters = text.translate(self._table)
         if letters:
             known = carry + letters
             self._state, found = automaton.run(known, len(carry), self._state)
@@ -234,7 +273,7 @@ class Phrases:
             reach = self._automaton.reach
             before = text[at - reach : at] if at >= reach else self._last + text[:at]
             place = base + at - self._symbols(before)
-            places += [place] * len(FOLDED[ord(text[at])] or "")
+            places += [place] * len(self._table[ord(text[at])] or "")
         return places[:count][::-1] if count else places
 
     def _symbols(self, before: str) -> int:

@@ -1,6 +1,6 @@
 """The receipt of a stop: what had happened, what was taken back, what nobody knows."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -8,6 +8,7 @@ from pullcord.core.events import Effect, Rung
 from pullcord.core.limits import progress
 from pullcord.core.run import Cost, Run, Step, Stop, Times
 from pullcord.core.states import RunState
+from pullcord.core.undo import has_no_undo as has_no_undo
 from pullcord.errors import RunForgotten
 
 
@@ -22,15 +23,31 @@ class StepLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     undoable: bool = False
     rung: Rung = ""  # that was needed to stop it
     model: str = ""  # it is a request to this model, and only listed here
+    error: str = ""  # it failed: how its error begins, and where in a sync tool it was raised
+    still_running: tuple[str, ...] = ()  # what of it went on, or may, although it was stopped
+    run: str = ""  # of a run that worked for this one; empty: its own
+    final: bool = False  # that run was started as final, or worked for one, which has completed
+
+    @property
+    def said(self) -> str:
+        """Its name, and whose it is."""
+        if not self.run:
+            return self.name
+        return f"{self.name} (in {self.run}{', final' if self.final else ''})"
 
 
 class Receipt(msgspec.Struct, frozen=True, kw_only=True):
     """What a run left behind, by step name in the order the steps began. Derived; never stored.
 
+    With it, and behind its own, what those left behind who worked for it, each with its run. Cost,
+    times and text are the run's own.
+
     Every step that began is in exactly one of `done`, `undone`, `could_not_undo`, `in_doubt`,
-    `failed`, `interrupted` and, as long as the run has not ended, `under_way`; `steps` has them
-    all, with their ids. `not_attempted` are calls that were not allowed or were stopped
-    before they began, the items of a plan that never began, and instructions never delivered.
+    `failed`, `interrupted`, `still_running` (it was interrupted, and could not be stopped: it or
+    what it has started) and, as long as the run has not ended, `under_way`; `steps` has them
+    all, with their ids and what of each still runs. `not_attempted` are calls that were not
+    allowed or were stopped before they began, the items of a plan that never began, and
+    instructions never delivered.
     `no_undo` are those of `done` that changed something and do not say how to take it back; none
     of a run that has completed, unless something of it was undone.
     """
@@ -61,10 +78,15 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True):
     limits: tuple[str, ...] = ()  # that have stopped or paused it
     used: tuple[str, ...] = ()  # of its limits, in words, by the run itself
     no_undo: tuple[str, ...] = ()  # could_not_undo: it says how, and that failed
+    still_running: tuple[str, ...] = ()
 
 
-def receipt(run: Run, texts: Mapping[str, str] | None = None) -> Receipt:
+def receipt(
+    run: Run, texts: Mapping[str, str] | None = None, family: Sequence[tuple[Run, bool]] = ()
+) -> Receipt:
     """Return the receipt of the run as it is. Before its end it is the receipt so far.
+
+    `family`: those who work for it or have worked for it, and of each whether its work is final.
 
     `texts`: what was said in each part, if at hand; without it a cut part is known by its id. Of a
     quarantined run it says what happened, and nothing of what was said.
@@ -76,10 +98,13 @@ def receipt(run: Run, texts: Mapping[str, str] | None = None) -> Receipt:
         raise RunForgotten(run.id, deleted=str(run.forgotten), what="show the receipt of")
     is_hidden = run.cancel is not None and run.cancel.quarantine
     said = {} if is_hidden else texts or {}
-    steps = tuple(_line(name, step, ended=run.ended) for name, step in run.steps.items())
+    own = (
+        _line(name, step, ended=run.ended, is_hidden=is_hidden) for name, step in run.steps.items()
+    )
+    steps = (*own, *(line for one, final in family for line in _lines_of(run, one, final=final)))
 
     def under(heading: str) -> tuple[str, ...]:
-        return tuple(s.name for s in steps if s.heading == heading and not s.model)
+        return tuple(s.said for s in steps if s.heading == heading and not s.model)
 
     stop = run.cancel or run.pause
     limits = run.reached.leaves if run.reached else stop.limits if stop else ()
@@ -97,13 +122,14 @@ def receipt(run: Run, texts: Mapping[str, str] | None = None) -> Receipt:
         failed=under("failed"),
         interrupted=under("interrupted"),
         under_way=under("under_way"),
+        still_running=under("still_running"),
         not_attempted=() if is_hidden else (*under("not_attempted"), *not_attempted(run)),
         partial_text=tuple(
             said.get(part, part)
             for part, complete in run.texts.items()
             if not complete and not part.startswith("think-")
         ),
-        attention=tuple(run.attention if is_hidden else run.attention.values()),
+        attention=tuple(text for one in (run, *(one for one, _ in family)) for text in _open(one)),
         steps=steps,
         error="" if is_hidden else run.error,
         detached=tuple(n for n, child in run.children.items() if child.detached),
@@ -111,7 +137,7 @@ def receipt(run: Run, texts: Mapping[str, str] | None = None) -> Receipt:
         times=run.times,
         limits=limits,
         used=tuple(used),
-        no_undo=kept_for_good(run),
+        no_undo=(*kept_for_good(run), *_kept_by(run, steps)),
         by=stop.by if stop else "",
         reason=stop.reason if stop else "",
         source=stop.source if stop else "",
@@ -130,15 +156,12 @@ def not_attempted(run: Run) -> Iterator[str]:
     }  # the last of each
     for step, asked in cards.items():
         if step not in run.steps:
-            yield f"{asked.tool} ({asked.verdict or asked.status})"
+            is_lost = run.ended and asked.verdict == "approved"
+            said = "approved; nothing was called" if is_lost else asked.verdict or asked.status
+            yield f"{asked.tool} ({said})"
     for told in run.instructions.values():
         if told.status in ("queued", "returned") and not told.item:
             yield told.text
-
-
-def has_no_undo(step: Step) -> bool:
-    """Whether it changes something, and nothing says how to take that back."""
-    return not step.model and step.effect != "none" and not step.undoable
 
 
 def kept_for_good(run: Run) -> tuple[str, ...]:
@@ -151,7 +174,35 @@ def kept_for_good(run: Run) -> tuple[str, ...]:
     return tuple(step.name for step in done if has_no_undo(step))
 
 
-def _line(name: str, step: Step, *, ended: bool) -> StepLine:
+def _kept_by(run: Run, steps: Sequence[StepLine]) -> Iterator[str]:
+    """The same of those who worked for it."""
+    theirs = [line for line in steps if line.run]
+    is_wanted = run.state is not RunState.COMPLETED or any(s.heading == "undone" for s in theirs)
+    for line in theirs if is_wanted else ():
+        if line.heading == "done" and not (line.model or line.effect == "none" or line.undoable):
+            yield line.said
+
+
+def _open(run: Run) -> Iterator[str]:
+    """What a person has to look at; of a run whose payloads were deleted, that nobody can."""
+    if run.forgotten:
+        yield f"What run {run.id} did is not known any more: its {run.forgotten}."
+    is_hidden = run.cancel is not None and run.cancel.quarantine
+    yield from run.attention if is_hidden else run.attention.values()
+
+
+def _lines_of(run: Run, one: Run, *, final: bool) -> Iterator[StepLine]:
+    """What somebody did who worked for the run. Of what is still wanted back when that has ended,
+    nobody has come who knows how."""
+    is_hidden = one.cancel is not None and one.cancel.quarantine
+    for name, step in one.steps.items():
+        line = _line(name, step, ended=one.ended, is_hidden=is_hidden)
+        if run.ended and step.undo in ("wanted", "started"):
+            line = msgspec.structs.replace(line, heading="could_not_undo")
+        yield msgspec.structs.replace(line, run=one.id, final=final)
+
+
+def _line(name: str, step: Step, *, ended: bool, is_hidden: bool) -> StepLine:
     return StepLine(
         step=name,
         name=step.name,
@@ -161,6 +212,8 @@ def _line(name: str, step: Step, *, ended: bool) -> StepLine:
         undoable=step.undoable,
         rung=step.rung,
         model=step.model,
+        error="" if is_hidden else step.error,
+        still_running=step.still_running,
     )
 
 
@@ -174,4 +227,7 @@ def heading(step: Step, *, ended: bool) -> str:
         return "done"
     if not step.began:
         return "not_attempted"
-    return "in_doubt" if step.status in ("in_doubt", "started") else step.status
+    if step.status == "interrupted" and step.still_running:
+        return "still_running"
+    may_have = step.status == "failed" and step.maybe and step.effect != "none"
+    return "in_doubt" if may_have or step.status in ("in_doubt", "started") else step.status

@@ -10,13 +10,13 @@ import msgspec
 
 from pullcord.core.calendar import day_of
 from pullcord.core.conditions import Facts, NoOpenTools, Price, Used, kinds_of
-from pullcord.core.events import Choice, Effect, PlanItem, Rung, RunIn, Verdict
+from pullcord.core.events import Choice, Effect, Left, PlanItem, Rung, RunIn, Verdict
 from pullcord.core.limits import Limits, Reached, Reserve
 from pullcord.core.states import TERMINAL, RunState
 from pullcord.core.trail import Runaway, Trail
 
 StepStatus: TypeAlias = Literal["started", "finished", "failed", "interrupted", "in_doubt"]
-SNAPSHOT_FORMAT: Final = 7
+SNAPSHOT_FORMAT: Final = 8
 """Raised whenever the meaning or shape of `Run` changes: older snapshots are then folded anew."""
 
 
@@ -41,6 +41,11 @@ class Step(msgspec.Struct, frozen=True, omit_defaults=True):
     where: str = ""
     rung: Rung = ""  # that was needed to stop it
     model: str = ""  # it is a request to this model
+    owner: str = ""  # while it, or its undo, is under way: whose process it is in
+    cut_by_redirect: bool = False
+    error: str = ""  # it failed: how its error begins, and where it was raised
+    continues: bool = False  # an answer to it that is cut is gone on with
+    still_running: tuple[str, ...] = ()  # what of it went on when it had been cut
 
 
 class Instruction(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -67,11 +72,21 @@ class Question(msgspec.Struct, frozen=True, omit_defaults=True):
 class Child(msgspec.Struct, frozen=True, omit_defaults=True):
     detached: bool = False
     state: str = ""  # empty while it lives
+    final: bool = False  # what it did is kept once it has completed
+    left: Left = Left()  # by it and everybody who worked for it, when it ended
+    undo: Literal["", "wanted", "undone"] = ""  # undone: or named, what could not be
+    taken_back: int = 0  # steps of it, and of those who worked for it
 
     @property
     def is_awaited(self) -> bool:
         """It lives, and its parent cannot end before it does."""
         return not self.state and not self.detached
+
+    @property
+    def is_provisional(self) -> bool:
+        """It has ended, and what it did is undone with what its parent did."""
+        is_kept = self.detached or (self.final and self.state == RunState.COMPLETED)
+        return bool(self.state) and not is_kept
 
 
 class Plan(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -106,6 +121,7 @@ class Stop(msgspec.Struct, frozen=True, omit_defaults=True):
     effect_at_ms: int = 0
     rung: Rung = ""
     back_to: str = ""
+    family: str = ""  # of a cancel: the run above it that has what this one did undone
     frozen: tuple[str, ...] = ()  # of a pause: the tools that stand still
     limits: tuple[str, ...] = ()  # of a pause: the limits that asked for it
 
@@ -185,6 +201,7 @@ class Run(msgspec.Struct, omit_defaults=True):
     code_version: str = ""
     model: str = ""  # that its agent is to use instead of its own
     parent: str | None = None
+    depth: int = 0
     forked_from: str | None = None
     forked_at: int = 0
     epoch: int = 0

@@ -22,8 +22,10 @@ from pullcord.core.events import (
     StepFinished,
     StepStarted,
 )
+from pullcord.core.likeness import is_progress
 from pullcord.core.run import Run
 from pullcord.core.trail import (
+    KEPT,
     PERIODS,
     WINDOW_S,
     Made,
@@ -72,7 +74,27 @@ def _calls(calls: list[Made], call: str, tool: str, limits: Runaway) -> str:
             f"It has gone round in a circle {_times(limits.cycles)}, with the same arguments "
             f"and the same results: {tools}. It was about to go round again. {_NOT_BEGUN}"
         )
-    return _no_news(calls, call, limits.no_news)
+    return _alike(calls, call, limits.cycles) or _no_news(calls, call, limits.no_news)
+
+
+def _alike(calls: list[Made], call: str, cycles: int) -> str:
+    """A circle whose results differ only in counters, times or ids. It takes twice as many rounds
+    to be called one, and none of the counters may tell of progress."""
+    for period in PERIODS if cycles else ():
+        rounds = min(2 * cycles, KEPT // period)
+        last = calls[-period * rounds :]
+        is_circle = _goes_round([made.alike for made in last], period, rounds)
+        if not is_circle or last[0].call != call:
+            continue
+        if any(is_progress([made.numbers for made in last[n::period]]) for n in range(period)):
+            continue
+        tools = " → ".join(made.tool for made in last[:period])
+        return (
+            f"It has gone round in a circle {_times(rounds)}, with the same arguments and with "
+            f"results that differ only in counters, times or ids: {tools}. It was about to go "
+            f"round again. {_NOT_BEGUN}"
+        )
+    return ""
 
 
 def _no_news(calls: list[Made], call: str, most: int) -> str:
@@ -143,12 +165,14 @@ def working_ms(run: Run, at_ms: int) -> int:
 
 def _circle(items: Sequence[object], times: int) -> int:
     """How many different things the last of `items` are a repetition of, so many times. Or 0."""
-    for period in PERIODS if times else ():
-        last = items[-period * times :]
-        is_long = len(last) == period * times
-        if is_long and None not in last and len(set(last)) > 1 and last[period:] == last[:-period]:
-            return period
-    return 0
+    periods = (period for period in PERIODS if times and _goes_round(items, period, times))
+    return next(periods, 0)
+
+
+def _goes_round(items: Sequence[object], period: int, times: int) -> bool:
+    last = items[-period * times :]
+    is_long = len(last) == period * times
+    return is_long and None not in last and len(set(last)) > 1 and last[period:] == last[:-period]
 
 
 def _is_repeated(items: Sequence[object], times: int) -> bool:

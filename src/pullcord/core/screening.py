@@ -7,12 +7,14 @@ out to be the beginning of a match is kept back; after a match nothing is handed
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
+from copy import copy
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, Protocol, TypeAlias, cast, get_args
 
 import msgspec
 
-from pullcord.core.looks import PLAIN
+from pullcord.core.excerpts import Excerpts
+from pullcord.core.looks import FOLDED, HIDDEN, PLAIN
 from pullcord.core.phrases import Automaton, Phrases, folded
 from pullcord.core.values import Json, check_text
 from pullcord.errors import InvalidInput
@@ -30,8 +32,9 @@ class Phrase:
     """A fixed string that nobody is to see: a canary, a code name, a secret.
 
     It is found whatever its case, with anything but letters and digits in between (blanks, dashes,
-    characters of no width), in look-alike characters, backwards, and encoded: base64 (also as a
-    part of something longer), hex, percent, escapes, character codes, rot13.
+    characters of no width), in look-alike characters, in invisible ones that stand for letters,
+    backwards, and encoded: base64 (also as a part of something longer) and hex, with its dashes
+    or without; percent, escapes, character codes (decimal, hex, octal, padded), rot13.
     """
 
     text: str = field(repr=False)
@@ -97,7 +100,40 @@ class Check:
         _check(self)
 
 
-Guard: TypeAlias = Phrase | Pattern | Check
+@dataclass(frozen=True)
+class Prompt:
+    """A system prompt that nobody is to see. `pullcord.guard.canary` makes one.
+
+    Found is what `Phrase` finds of `canary` and of each sentence in `protect`, and every run of
+    twelve words of `planted`, the prompt as the model is given it. Such a run is no match if it
+    lies in a passage that is `quotable`, or if it came from outside in the same run: it stands in
+    what the run was given, told or answered, or in the result of a tool.
+    """
+
+    planted: str = field(repr=False)
+    prompt: str = field(repr=False)
+    canary: str = field(repr=False)
+    protect: tuple[str, ...] = field(default=(), repr=False)
+    quotable: tuple[str, ...] = field(default=(), repr=False)
+    name: str = "canary"
+    on_hit: OnHit = "pause"
+
+    def __post_init__(self) -> None:
+        _check(self)
+        for text in (self.canary, *self.protect):
+            Phrase(text, self.name)
+        letters = folded(self.prompt)
+        for number, passage in enumerate(self.quotable, start=1):
+            check_text(passage, field="quotable passage", empty=False)
+            if folded(passage) not in letters:
+                raise InvalidInput(
+                    f"Guard {self.name!r} cannot let passage {number} of quotable= be said: it is "
+                    "not in the prompt, so nothing would change. Nothing was changed. Give it as "
+                    "it stands in the prompt."
+                )
+
+
+Guard: TypeAlias = Phrase | Pattern | Check | Prompt
 
 
 def _check(guard: Guard) -> None:
@@ -107,7 +143,7 @@ def _check(guard: Guard) -> None:
             f"Guard {guard.name!r} cannot {guard.on_hit!r} a run: it is 'pause' or 'cancel'. "
             "Nothing was changed."
         )
-    if not isinstance(guard, Phrase) and not 1 <= guard.max_chars <= WINDOW_MAX_CHARS:
+    if isinstance(guard, Pattern | Check) and not 1 <= guard.max_chars <= WINDOW_MAX_CHARS:
         raise InvalidInput(
             f"Guard {guard.name!r} cannot look at {guard.max_chars} characters at once: between "
             f"1 and {WINDOW_MAX_CHARS:,} is possible. Nothing was changed."
@@ -131,24 +167,53 @@ class Guards:
         for guard in self._all:
             if not isinstance(guard, Guard):  # pyright: ignore[reportUnnecessaryIsInstance]
                 raise InvalidInput(
-                    f"{guard!r} is not a guard: those are pullcord.guard.Phrase, Pattern and "
-                    "Check. Nothing was changed."
+                    f"{guard!r} is not a guard: those are pullcord.guard.Phrase, Pattern, Check "
+                    "and what canary() returns. Nothing was changed."
                 )
-        phrases = {n: guard.text for n, guard in enumerate(self._all) if isinstance(guard, Phrase)}
-        self._phrases = tuple(phrases)
-        self._automaton = Automaton(tuple(phrases.values())) if phrases else None
+        phrases = [(n, text) for n, guard in enumerate(self._all) for text in _phrases_of(guard)]
+        self._phrases = tuple(owner for owner, _ in phrases)
+        self._automaton = Automaton([text for _, text in phrases]) if phrases else None
+        self._excerpts = {
+            n: Excerpts(guard.planted, guard.prompt, quotable=guard.quotable)
+            for n, guard in enumerate(self._all)
+            if isinstance(guard, Prompt)
+        }
+        self._heard: Heard | None = None
 
     def __bool__(self) -> bool:
         return bool(self._all)
+
+    def in_run(self, given: Callable[[], Iterable[str]]) -> "Guards":
+        """The same guards over one run. `given`: what came to it from outside before now."""
+        mine = copy(self)
+        if self._excerpts:
+            heard = mine._heard = Heard(given, tuple(self._excerpts.values()))
+            mine._excerpts = {n: one.knowing(heard.knows) for n, one in self._excerpts.items()}
+        return mine
+
+    def of_tools(self) -> "Guards":
+        """The same guards over what comes from tools: there a prompt's words are no recital."""
+        mine = copy(self)
+        mine._excerpts = {}
+        return mine
+
+    def hear(self, result: Json) -> None:
+        """A tool has returned this: what an agent repeats of it, it has not from its prompt."""
+        if self._heard is not None:
+            for text in texts_in(result):
+                self._heard.add(text)
 
     def screen(self) -> "Screen":
         """For one text, as it comes."""
         watches: list[_Watch] = []
         reader = _Reader()
-        if self._automaton is not None:
-            watches.append(Phrases(self._automaton, self._phrases))
+        for table in (FOLDED, HIDDEN):
+            if self._automaton is not None:
+                watches.append(Phrases(self._automaton, self._phrases, table))
+            for owner, excerpts in self._excerpts.items():
+                watches.append(Phrases(excerpts, (owner,), table))
         for owner, guard in enumerate(self._all):
-            if not isinstance(guard, Phrase):
+            if isinstance(guard, Pattern | Check):
                 find = _asking(guard) if isinstance(guard, Check) else _searching(guard)
                 watches.append(_Window(owner, guard.max_chars - 1, find, reader))
         return Screen(self._all, watches)
@@ -174,15 +239,45 @@ class Guards:
             return found
         if "\\" not in stored:
             return None
-        found = next(filter(None, map(self.hit_in, _strings(msgspec.json.decode(stored)))), None)
+        found = next(filter(None, map(self.hit_in, texts_in(value))), None)
         return found and Hit(found.guard, found.on_hit, stored)
 
 
 NO_GUARDS: Final = Guards()
 
 
-def _strings(value: Any) -> Iterator[str]:
+def _phrases_of(guard: Guard) -> tuple[str, ...]:
+    match guard:
+        case Phrase():
+            return (guard.text,)
+        case Prompt():
+            return (guard.canary, *guard.protect)
+        case _:
+            return ()
+
+
+class Heard:
+    """The runs of a prompt's words that came to a run from outside. What it was given is looked at
+    only when such a run of words is found in what the agent says."""
+
+    def __init__(self, given: Callable[[], Iterable[str]], excerpts: Sequence["Excerpts"]) -> None:
+        self._given, self._excerpts = given, excerpts
+        self._windows: set[str] = set()
+
+    def add(self, text: str) -> None:
+        for excerpts in self._excerpts:
+            self._windows |= excerpts.all_in(text)
+
+    def knows(self, window: str) -> bool:
+        return window in self._windows or any(window in folded(text) for text in self._given())
+
+
+def texts_in(value: Json) -> Iterator[str]:
     """The texts in a value, also in JSON that is itself a text in it."""
+    yield from _strings(msgspec.json.decode(value))
+
+
+def _strings(value: Any) -> Iterator[str]:
     match value:
         case str():
             yield value

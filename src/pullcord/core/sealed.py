@@ -13,7 +13,19 @@ T = TypeVar("T", bound=msgspec.Struct)
 ERROR_CHARS: Final = 4000  # what is kept of an error: see `runtime/flight.py`, `warden/worker.py`
 _encode: Final = msgspec.json.Encoder().encode
 _FREE: Final = frozenset(
-    ("by", "reason", "instruction", "error", "why", "text", "title", "before", "after", "told")
+    (
+        "by",
+        "reason",
+        "instruction",
+        "error",
+        "why",
+        "text",
+        "title",
+        "before",
+        "after",
+        "told",
+        "traceback",
+    )
 )
 """Fields in which anything may be said. Names and digests are not guessed at by their looks."""
 

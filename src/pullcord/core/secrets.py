@@ -127,6 +127,10 @@ class Secrets:
         text = self.seal(text)
         return self.redactor.redact(text) if self.redactor else text
 
+    def are_in(self, text: str) -> bool:
+        """Whether a registered value stands in a text as it is, or in one of its forms."""
+        return any(known in text for known in self._names)
+
     def reveal(self, text: str, *, tool: str = "") -> str:
         """Return the text with what its references stand for.
 

@@ -44,8 +44,9 @@ _ALWAYS: Final = (
 )  # fmt: skip
 _OUTCOMES: Final = ("step_finished", "step_failed", "step_interrupted", "step_in_doubt")
 _UNDOING: Final = ("undo_started", "step_undone", "undo_failed")
-# What a cancelled or failed run has left behind can be undone later, by whoever takes it for that.
-_LATER: Final = ("undo_requested", "claimed", *_UNDOING)
+# What an ended run has left behind can be undone later, by whoever takes it for that. Of a run that
+# has completed only for the run it worked for: see `decide`.
+_LATER: Final = ("undo_requested", "claimed", "child_undone", *_UNDOING)
 
 
 def _stay(state: RunState, *events: str) -> dict[str, RunState]:
@@ -167,7 +168,7 @@ TABLE: Final[Mapping[RunState, Row]] = {
         on=_stay(_S.CANCELLING, "claimed", "hurried", "step_interrupted", "step_in_doubt")
         | _stay(_S.CANCELLING, "cancel_requested", "stood_still")
         | _stay(_S.CANCELLING, "text_ended", "child_ended", "instruction_settled")
-        | _stay(_S.CANCELLING, "released", *_UNDOING)
+        | _stay(_S.CANCELLING, "released", "child_undone", *_UNDOING)
         | {"cancelled": _S.CANCELLED},
     ),
     _S.CANCELLED: Row(
@@ -192,7 +193,7 @@ TABLE: Final[Mapping[RunState, Row]] = {
         "The agent finished. The result is kept.",
         needs_owner=False,
         text="refused",
-        on=_stay(_S.COMPLETED, "forgotten"),
+        on=_stay(_S.COMPLETED, "forgotten", *_LATER),
     ),
     _S.FAILED: Row(
         "✕",
@@ -224,6 +225,11 @@ ASKS: Final[Mapping[str, str]] = {
 }
 OFFERED: Final[Mapping[RunState, frozenset[str]]] = {
     # the commands a surface shows as possible: every button, key and help line reads this
-    state: frozenset(verb for verb, event in ASKS.items() if event in row.on)
+    # (what a completed run did only the run above it has undone: `may_be_asked_to_undo`)
+    state: frozenset(
+        verb
+        for verb, event in ASKS.items()
+        if event in row.on and not (verb == "undo" and state is RunState.COMPLETED)
+    )
     for state, row in TABLE.items()
 }

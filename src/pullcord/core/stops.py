@@ -25,10 +25,15 @@ from pullcord.core.events import (
     Paused,
     PauseRequested,
     Record,
+    Redirected,
     Requeued,
     Resumed,
     Rung,
     RunIn,
+    StepFailed,
+    StepFinished,
+    StepInDoubt,
+    StepInterrupted,
     Stopped,
 )
 from pullcord.core.receipts import heading
@@ -38,7 +43,7 @@ from pullcord.core.states import RunState
 LISTED_MAX: Final = 200
 """Of a long list no more than the latest so many are named; how many there are is always said."""
 
-Verb: TypeAlias = Literal["pause", "cancel", "limit", "requeue"]
+Verb: TypeAlias = Literal["pause", "cancel", "limit", "requeue", "redirect"]
 Scope: TypeAlias = Literal["all", "agent", "thread"]
 
 
@@ -260,14 +265,20 @@ _TAKES_HOLD: Final[Mapping[RunState, tuple[Verb, RunState]]] = {
     RunState.STOPPING: ("limit", RunState.STOPPED),
     RunState.CANCELLING: ("cancel", RunState.CANCELLED),
 }
-ASKS: Final = frozenset(_VERBS)
+ASKS: Final = frozenset(_VERBS) | {Redirected}
 HEARD: Final = ASKS - {Requeued}
-"""What is asked of a run that somebody may be watching, and who was watching is then noted."""
-NOTED: Final = ASKS | {
-    *(Hurried, Paused, Cancelled, Stopped),
-    Claimed,  # the owner died while it was pausing: nothing is in flight any more
-    *(Resumed, Completed, Failed),  # may come before a pause has taken hold
-}
+"""What is asked of a run that a viewer may be watching. The viewers are then noted; those of a
+redirect that cuts nothing are dropped, because it is no stop."""
+_DECIDED: Final = frozenset({StepFinished, StepFailed, StepInterrupted, StepInDoubt})
+NOTED: Final = (
+    ASKS
+    | _DECIDED
+    | {
+        *(Hurried, Paused, Cancelled, Stopped),
+        Claimed,  # the owner died while it was pausing: nothing is in flight any more
+        *(Resumed, Completed, Failed),  # may come before a pause has taken hold
+    }
+)
 """The only events that the stop log looks at: all others cost it nothing."""
 
 
@@ -286,12 +297,38 @@ def acts(
             yield _took_hold(verb, record.seq, run)
     elif isinstance(event, Hurried):
         yield StopHurried(state=was, **_who(event))
+    elif isinstance(event, Redirected):
+        if any(_is_cut(run.steps[step]) for step in run.open_steps()):
+            yield _asked("redirect", was, run, record, said)
+    elif isinstance(event, StepFinished | StepFailed | StepInterrupted | StepInDoubt):
+        yield from _redirected(run, run.steps[event.step], record.seq)
     if was in _TAKES_HOLD and run.state is not was:
         verb, end = _TAKES_HOLD[was]
         if run.state is end:
             yield _took_hold(verb, since, run)
         else:
             yield StopLapsed(verb=verb, asked_seq=since, state=run.state)
+
+
+def _is_cut(step: Step) -> bool:
+    """Whether a redirect stops this step: a request to a model, or a tool that asks for it."""
+    return bool(step.model) or step.cut_by_redirect
+
+
+def _redirected(run: Run, decided: Step, seq: int) -> Iterator[Act]:
+    """What became of the redirects that met this step in flight, now that record `seq` has decided
+    it: each holds, or comes to nothing, with the last of the steps that it was to cut."""
+    asked = [n for n in run.instructions if decided.started_seq < n < seq and _is_cut(decided)]
+    for asked_seq in asked:
+        met = [s for s in run.steps.values() if _is_cut(s) and s.started_seq < asked_seq]
+        if any(step.status == "started" for step in met):
+            continue
+        cut = [s for s in met if s.decided_seq > asked_seq and s.status == "interrupted"]
+        if cut:
+            held = _took_hold("redirect", asked_seq, run)
+            yield msgspec.structs.replace(held, rung=cut[-1].rung)
+        else:
+            yield StopLapsed(verb="redirect", asked_seq=asked_seq, state=run.state)
 
 
 class _Who(TypedDict):

@@ -10,6 +10,7 @@ from typing import Final
 
 import msgspec
 
+from pullcord.core.likeness import likeness
 from pullcord.core.values import Json, dump
 from pullcord.errors import InvalidInput
 
@@ -24,9 +25,10 @@ class Runaway(msgspec.Struct, frozen=True, kw_only=True):
 
     `same_call`: it made the same call so often in a row, with the same result each time, and is
     about to make it again. `cycles`: it went so often round a circle of two to four calls, or
-    plans, in the same way. `no_news`: so many calls repeated what was known, since anything new
-    came of one. `usd_per_minute`: what three calls or more may cost within one minute of its
-    working time; calls whose price nobody knows cannot be counted.
+    plans, in the same way; twice as often, if the results differ in counters, times and ids, and
+    none of the counters tells of progress. `no_news`: so many calls repeated what was known, since
+    anything new came of one. `usd_per_minute`: what three calls or more may cost within one minute
+    of its working time; calls whose price nobody knows cannot be counted.
 
     `may_repeat` names tools that are there to be called again and again (is it done yet? scroll
     down): their calls count for nothing.
@@ -100,10 +102,16 @@ class Made(msgspec.Struct, frozen=True, array_like=True):
     tool: str = ""
     call: str = ""
     came: str = ""
+    like: str = ""  # what came of it, but for counters, times and ids; empty: it is like no other
+    numbers: tuple[float, ...] = ()  # the counters
 
     @property
     def known(self) -> tuple[str, str] | None:
         return (self.call, self.came) if self.came else None
+
+    @property
+    def alike(self) -> tuple[str, str] | None:
+        return (self.call, self.like or self.came) if self.came else None
 
 
 class Paid(msgspec.Struct, frozen=True, array_like=True):
@@ -134,14 +142,20 @@ class Trail(msgspec.Struct, frozen=True, omit_defaults=True):
         made = Made(step, tool, call_mark(tool, args))
         return msgspec.structs.replace(self, calls=(*others, made)[-KEPT:])
 
-    def came(self, step: str, *outcome: bytes | str) -> "Trail":
+    def came(self, step: str, how: str, said: bytes | str) -> "Trail":
         """What came of a call. If that is new, plans that were given up before it are forgotten."""
         for at in range(len(self.calls) - 1, -1, -1):
             if self.calls[at].step == step:
                 break
         else:
             return self  # it began long ago
-        made = msgspec.structs.replace(self.calls[at], came=mark(*outcome))
+        like = likeness(said)
+        made = msgspec.structs.replace(
+            self.calls[at],
+            came=mark(how, said),
+            like=mark(how, like.text) if like else "",
+            numbers=like.numbers if like else (),
+        )
         is_new = self.plans and all(other.known != made.known for other in self.calls)
         return msgspec.structs.replace(
             self,

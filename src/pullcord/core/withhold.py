@@ -68,7 +68,9 @@ def withheld(event: Event) -> Event:
             return msgspec.structs.replace(event, input=NULL)
         case Stopped():
             return msgspec.structs.replace(event, result=NULL, error="")
-        case StepFailed() | Failed() | UndoStarted() | UndoFailed():
+        case StepFailed():
+            return msgspec.structs.replace(event, error="", at="", traceback="")
+        case Failed() | UndoStarted() | UndoFailed():
             return msgspec.structs.replace(event, error="")
         case Released(error=error) if error:  # that it could not be is no secret
             return msgspec.structs.replace(event, error="(withheld)")

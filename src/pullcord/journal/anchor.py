@@ -7,19 +7,21 @@ this file as well. It is written behind the commit: it may lag, and never leads.
 import errno
 import os
 import re
-import stat
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, BinaryIO, Final, NamedTuple
 
+from pullcord.errors import StorageFailed
 from pullcord.journal.store import StopRow
+from pullcord.regular_file import open_regular
 
 ANCHOR_ENV: Final = "PULLCORD_ANCHOR"
 _LINE: Final = re.compile(r"stop ([1-9][0-9]{0,18}) ([0-9a-f]{64}) (-?[0-9]{1,18})")
 _BEGINS: Final = re.compile(r"stop ([1-9][0-9]{0,18})(?: |$)")
 _BARE: Final = re.compile(r"s|st|sto|stop|stop |stop [1-9][0-9]{0,18}")
 _LINE_MAX: Final = 128
+_FILE_MAX_BYTES: Final = 1024 * 1024 * 1024  # about ten million stops
 
 
 class Anchored(NamedTuple):
@@ -80,15 +82,11 @@ class Anchor:
 
 
 def _append(path: Path, line: bytes) -> None:
-    flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
-    fd = os.open(path, flags, 0o644)
+    flags = os.O_RDWR | os.O_APPEND | os.O_CREAT
+    fd = open_regular(path, flags, 0o644, follow=bool(os.environ.get(ANCHOR_ENV)))
     try:
-        found = os.fstat(fd)
-        is_torn = (
-            stat.S_ISREG(found.st_mode)
-            and found.st_size
-            and os.pread(fd, 1, found.st_size - 1) != b"\n"
-        )
+        size = os.fstat(fd).st_size
+        is_torn = size and os.pread(fd, 1, size - 1) != b"\n"
         data = b"\n" + line if is_torn else line  # what was torn stays a line of its own
         if os.write(fd, data) != len(data):
             raise OSError(errno.ENOSPC, "only a part of the line could be written")
@@ -103,11 +101,30 @@ class AnchorFile:
     """
 
     def __init__(self, path: Path) -> None:
-        self.path = path
+        """
+        Raises:
+            StorageFailed: something is there, and cannot be read.
+        """
+        self.path, self.size = path, -1
+        if os.path.lexists(path):
+            with self._opened() as file:
+                self.size = os.fstat(file.fileno()).st_size
+
+    def _opened(self) -> BinaryIO:
         try:
-            self.size = path.stat().st_size
-        except FileNotFoundError:
-            self.size = -1
+            file = open_regular(self.path, follow=True)
+            if os.fstat(file).st_size <= _FILE_MAX_BYTES:
+                return open(file, "rb")
+            os.close(file)
+            raise OSError(errno.EFBIG, f"it has more than {_FILE_MAX_BYTES:,} bytes")
+        except OSError as error:
+            raise StorageFailed(
+                "Reading the anchor",
+                path=str(self.path),
+                why=error.strerror or str(error),
+                instead="Nothing was checked. Name a copy of the anchor: --anchor FILE; or move "
+                "that away, and check without one.",
+            ) from None
 
     @property
     def is_there(self) -> bool:
@@ -118,7 +135,7 @@ class AnchorFile:
         if not self.is_there:
             return
         left, number = self.size, 0
-        with self.path.open("rb") as file:
+        with self._opened() as file:
             while left > 0:
                 line = file.readline(min(left, _LINE_MAX))
                 if not line:

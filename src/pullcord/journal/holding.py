@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from hashlib import sha256
+from itertools import islice
 from typing import Final
 
 import msgspec
@@ -23,13 +24,15 @@ from pullcord.core.stops import Scope as LogScope
 from pullcord.errors import InvalidInput, KillSwitchFailed, PullcordError
 from pullcord.journal.chain import GENESIS, opened
 from pullcord.journal.store import Head, View
-from pullcord.killswitch.flags import Flag, Flags, Scope, Whose
+from pullcord.killswitch.flags import Flag, Flags, Raised, Scope, Whose
 from pullcord.killswitch.pulled import Left, Pulled
 
 _PAGE: Final = 200
+HELD_AT_ONCE: Final = 200  # how many runs are paused in one transaction
+PAUSED_S: Final = 1.0  # how long whoever has pulled it waits for runs that cannot start anyhow
 _ALL: Final = 2**62
 _S = RunState
-_TO_HOLD: Final = (_S.QUEUED, _S.RUNNING, _S.WAITING, _S.PAUSING, _S.STOPPING)
+_DRIVEN: Final = (_S.RUNNING, _S.WAITING, _S.PAUSING, _S.STOPPING)
 
 
 def pause_by(flag: Flag) -> Pause:
@@ -59,23 +62,34 @@ def _is_detached(view: View, head: Head) -> bool:
     return False
 
 
-def to_hold(view: View, flags: Flags) -> list[tuple[str, Flag]]:
-    """The runs that are in its reach and not at rest, each with the flag that holds it."""
-    return [(head.run_id, flag) for head, flag in reached(view, flags, _TO_HOLD)]
+def to_hold(view: View, raised: Raised) -> list[tuple[str, Flag]]:
+    """The runs that are in its reach and not at rest, each with the flag that holds it. First
+    those that somebody may be driving; a queued one waits for somebody who may start it."""
+    found = [*reached(view, raised, _DRIVEN), *reached(view, raised, [_S.QUEUED])]
+    return [(head.run_id, flag) for head, flag in found]
 
 
-def held_runs(view: View, flags: Flags, states: Collection[RunState] = LIVING) -> list[str]:
-    """Every living run in its reach, the newest first."""
-    return [head.run_id for head, _ in reached(view, flags, states)]
+def held_runs(
+    view: View,
+    raised: Raised,
+    states: Collection[RunState] = LIVING,
+    *,
+    limit: int | None = None,
+) -> list[str]:
+    """Every living run in its reach, the newest first; or only so many."""
+    return [head.run_id for head, _ in islice(reached(view, raised, states), limit)]
 
 
-def reached(view: View, flags: Flags, states: Collection[RunState]) -> Iterator[tuple[Head, Flag]]:
-    """The runs in these states that it holds, each with the flag that does."""
+def reached(
+    view: View, raised: Raised, states: Collection[RunState]
+) -> Iterator[tuple[Head, Flag]]:
+    """The runs in these states that it holds, each with the flag that does. `raised`: as it was
+    seen before the transaction, in which no file is read."""
     before: str | None = None
-    while flags.is_any_raised():
+    while raised:
         heads = view.heads(states=states, thread=None, before=before, limit=_PAGE)
         for head in heads:
-            if flag := flags.covers(*whose(view, head)):
+            if flag := raised.over() or raised.over(*whose(view, head)):
                 yield head, flag
         if len(heads) < _PAGE:
             return
@@ -87,15 +101,15 @@ def is_noted(view: View, flag: Flag) -> bool:
     return any(isinstance(act, SwitchEngaged) and act.flag == flag.id for act in _acts(view))
 
 
-def unnoted(view: View, flags: Flags) -> list[Flag]:
+def unnoted(view: View, raised: Raised) -> list[Flag]:
     """The flags that the stop log does not know of."""
-    return [flag for flag in flags.raised() if not is_noted(view, flag)]
+    return [flag for flag in raised.flags if not is_noted(view, flag)]
 
 
-def outcomes(view: View, flags: Flags) -> list[Pulled]:
+def outcomes(view: View, raised: Raised) -> list[Pulled]:
     """What pulling each flag that is raised has done, the last time that it was pulled."""
     last = {act.flag: act for act in _acts(view) if isinstance(act, SwitchAnswered)}
-    known = [last[flag.id] for flag in flags.raised() if flag.id in last]
+    known = [last[flag.id] for flag in raised.flags if flag.id in last]
     return [
         Pulled(
             one.asked,
@@ -150,9 +164,9 @@ def _of(scope: Scope) -> LogScope:
     return "agent" if scope.kind == "agent" else "thread" if scope.kind else "all"
 
 
-def check_engaged(flags: Flags, scope: Scope) -> None:
+def check_engaged(raised: Raised, scope: Scope) -> None:
     """Raises InvalidInput if there is nothing to be released."""
-    if scope not in [flag.scope for flag in flags.raised()]:
+    if scope not in [flag.scope for flag in raised.flags]:
         raise InvalidInput(
             f"The kill switch is not engaged for {scope}. Nothing was changed. "
             "See what is: pullcord kill-switch status"

@@ -1,9 +1,11 @@
 """The journal as the rest of the program sees it: domain verbs, awaited, durable on return."""
 
 import asyncio
+import math
 import os
 import re
 import threading
+import time
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import aclosing
 from operator import is_
@@ -18,26 +20,43 @@ from pullcord.core.events import (
     AttentionRaised,
     Created,
     Event,
+    LateResult,
     Record,
     TextEnded,
 )
+from pullcord.core.limits import Limits
 from pullcord.core.run import Run
 from pullcord.core.sealed import sealed
 from pullcord.core.secrets import Secrets
 from pullcord.core.states import RunState
 from pullcord.core.stops import Act
 from pullcord.core.values import check_id, check_text
-from pullcord.errors import InvalidId
+from pullcord.errors import InvalidId, KillSwitchEngaged
 from pullcord.journal.bystanders import unasked
 from pullcord.journal.checking import check_change, check_ttl
 from pullcord.journal.clock import Clock
+from pullcord.journal.families import (
+    Effect,
+    effects_to_undo,
+    finding,
+    members,
+    undone_of,
+    works_for,
+)
 from pullcord.journal.hands import Answer, Hands, ThreadHands, settled
-from pullcord.journal.holding import held_runs, lower, outcomes, to_hold, unnoted
+from pullcord.journal.holding import (
+    HELD_AT_ONCE,
+    check_engaged,
+    held_runs,
+    lower,
+    outcomes,
+    to_hold,
+    unnoted,
+)
 from pullcord.journal.hook_places import HookPlaces
 from pullcord.journal.inbox import Inbox, inbox_of
-from pullcord.journal.leases import is_held
 from pullcord.journal.ledger import Append, Appended, Change, Claim, Lease, Ledger, Order
-from pullcord.journal.limiting import used_of
+from pullcord.journal.limiting import budgets_of, used_of
 from pullcord.journal.live import Live
 from pullcord.journal.memory import MemoryStore
 from pullcord.journal.opening import opened
@@ -46,7 +65,6 @@ from pullcord.journal.reading import (
     START,
     Cursor,
     Item,
-    Seen,
     birth,
     existing,
     records_of,
@@ -54,13 +72,14 @@ from pullcord.journal.reading import (
     stream,
 )
 from pullcord.journal.retention import Candidate, Wanted, candidates
+from pullcord.journal.seeing import Seen, is_driven, see
 from pullcord.journal.snapshots import load
 from pullcord.journal.steady import steady_now
-from pullcord.journal.store import Head, LiveText, Scrubbed, StopRow, Store, Transaction, View
+from pullcord.journal.store import Head, LiveText, Scrubbed, StopRow, Store, View
 from pullcord.journal.watch import Changed, Watch
 from pullcord.killswitch.flags import Flags, Scope
 from pullcord.killswitch.pulled import Pulled
-from pullcord.process import is_gone
+from pullcord.takeover import Asking, Before
 
 
 class Journal:
@@ -164,7 +183,10 @@ class Journal:
             check_change(change)
         if self.secrets:
             changes = tuple(map(self._sealed, changes))
-        return await self._hands.write(lambda tx: self._ledger.write(tx, changes))
+        try:
+            return await self._hands.write(lambda tx: self._ledger.write(tx, changes))
+        except KillSwitchEngaged as refused:
+            raise KillSwitchEngaged(await self._told(refused.said)) from None
 
     async def command(self, run_id: str, command: Command) -> Ack:
         """Decide a control and return its answer, durable. A refusal is an answer, not an error.
@@ -175,7 +197,14 @@ class Journal:
         check_id(run_id)
         check_command(command)
         written = check_command(sealed(command, self.secrets)) if self.secrets else command
-        return await self._hands.write(lambda tx: self._ledger.command(tx, run_id, written))
+        ack = await self._hands.write(lambda tx: self._ledger.command(tx, run_id, written))
+        if ack.reason == "kill_switch":
+            ack = msgspec.structs.replace(ack, message=await self._told(ack.message))
+        return ack
+
+    async def _told(self, said: str) -> str:
+        """What the kill switch refuses, with who engaged it and why. No transaction reads that."""
+        return (await asyncio.to_thread(self.flags.look)).told(said)
 
     async def forget(self, run_id: str, command: Forget) -> Ack:
         """Delete what was said and done in an ended run that nobody needs. A refusal is an answer.
@@ -194,35 +223,69 @@ class Journal:
         """Have a pause or cancel take hold of a run whose process is gone, as far as that needs no
         agent, and return its state then. None: somebody drives it, and sees to that."""
 
-        def work(tx: Transaction) -> RunState:
-            self._ledger.bring_to_rest(tx, run_id)
-            return existing(tx, run_id).state
+        if is_driven(await self.head(run_id), self._clock):
+            return None
+        claim = await self._hands.write(lambda tx: self._ledger.take_to_rest(tx, run_id))
+        if claim is not None:
+            before = await self.let_go_by(claim)
+            await self._hands.write(lambda tx: self._ledger.bring_to_rest(tx, claim, before))
+        return (await self.head(run_id)).state
 
-        head = await self.head(run_id)
-        return None if self._is_driven(head) else await self._hands.write(work)
+    async def finish_cancelled(self) -> list[str]:
+        """Let every cancelled run end whose process is gone, as far as that needs no agent, and
+        return which have. Nobody has to press anything again."""
+        found = await self._hands.read(self._ledger.left_cancelled)
+        for run_id in found:
+            await self.bring_to_rest(run_id)
+        return found
 
-    async def hold(self) -> list[str]:
-        """Pause every living run that the kill switch reaches, and return which that were."""
-        found = await self._hands.read(lambda view: to_hold(view, self.flags))
-        for flag in await self._hands.read(lambda view: unnoted(view, self.flags)):
-            await self._hands.write(lambda tx, f=flag: self._ledger.engaged(tx, f))
-        for run_id, flag in found:
-            await self._hands.write(lambda tx, r=run_id, f=flag: self._ledger.hold(tx, r, f))
+    async def let_go_by(self, claim: Claim) -> dict[str, Before]:
+        """Have the owners before let go of a run that was taken from them. Return when their
+        wardens have ended what they held for it, or do not answer; and what may still act."""
+        found: dict[str, Before] = {}
+        for owner in claim.before:
+            asking = Asking(owner, claim.lease.run_id, claim.lease.epoch)
+            is_quick = asking.is_answered
+            found[owner] = asking.answer() if is_quick else await asyncio.to_thread(asking.answer)
+        return found
+
+    async def hold(self, *, within_s: float = math.inf) -> list[str]:
+        """Pause every living run that the kill switch reaches, and return which that were; or as
+        many as there is time for: the rest cannot start either."""
+        until = time.monotonic() + within_s
+        raised = await asyncio.to_thread(self.flags.look)
+        trouble: BaseException | None = None
+        found = await self._hands.read(lambda view: to_hold(view, raised))
+        for flag in await self._hands.read(lambda view: unnoted(view, raised)):
+            await self._hands.write(lambda tx, f=flag: self._ledger.engaged(tx, f, raised))
+        for at in range(0, len(found), HELD_AT_ONCE):  # those of one page share a commit
+            if time.monotonic() > until:
+                return [run_id for run_id, _ in found[:at]]
+            holds = [
+                self._hands.write(lambda tx, r=run_id, f=flag: self._ledger.hold(tx, r, f))
+                for run_id, flag in found[at : at + HELD_AT_ONCE]
+            ]
+            for outcome in await asyncio.gather(*holds, return_exceptions=True):
+                if isinstance(outcome, BaseException):  # a damaged run keeps no other from it
+                    trouble = trouble or outcome
+        if trouble:
+            raise trouble
         return [run_id for run_id, _ in found]
 
     async def answered(self, scope: Scope, pulled: Pulled) -> Pulled:
         """Record what pulling the kill switch has done, and return it with who else is there, as
         the journal knows."""
-        now = self._clock.boot_time()
-        others = await self._hands.read(lambda view: unasked(view, self.flags, now, self.side))
+        now, raised = self._clock.boot_time(), await asyncio.to_thread(self.flags.look)
+        others = await self._hands.read(lambda view: unasked(view, raised, now, self.side))
         known = pulled._replace(left=[*pulled.left, *others])
-        await self._hands.write(lambda tx: self._ledger.answered(tx, scope, known))
+        await self._hands.write(lambda tx: self._ledger.answered(tx, scope, known, raised))
         return known
 
     async def held(self) -> tuple[list[str], list[Pulled]]:
         """Return every living run that the kill switch reaches, and what pulling it has done."""
+        raised = await asyncio.to_thread(self.flags.look)
         return await self._hands.read(
-            lambda view: (held_runs(view, self.flags), outcomes(view, self.flags))
+            lambda view: (held_runs(view, raised), outcomes(view, raised))
         )
 
     async def release_switch(self, scope: Scope, *, by: str, reason: str, via: str) -> None:
@@ -232,8 +295,11 @@ class Journal:
             InvalidInput: it is not engaged for that.
             StorageFailed: it stays engaged.
         """
+        raised = await asyncio.to_thread(self.flags.look)
+        check_engaged(raised, scope)
+        await self.hold()  # what nobody has paused yet would start behind the release
         await self._hands.write(
-            lambda tx: self._ledger.released(tx, scope, by=by, reason=reason, via=via)
+            lambda tx: self._ledger.released(tx, scope, raised, by=by, reason=reason, via=via)
         )
         lower(self.flags, scope)
 
@@ -242,6 +308,13 @@ class Journal:
         does may be unable to. Says nothing twice."""
         check_change(Append(run_id=run_id, events=[raised], expected_seq=0))
         await self._hands.write(lambda tx: self._ledger.remark(tx, run_id, raised))
+
+    async def testify(self, run_id: str, late: LateResult) -> None:
+        """Say what became of a step that was begun under a lease that is lost: evidence, recorded
+        without a licence. Says nothing twice."""
+        late = cast("LateResult", self.sealed(late))
+        check_change(Append(run_id=run_id, events=[late], expected_seq=0))
+        await self._hands.write(lambda tx: self._ledger.testify(tx, run_id, late))
 
     async def note(self, act: Act, run_id: str = "") -> None:
         """Add to the stop log what is no record of a run, or beside its records."""
@@ -283,17 +356,15 @@ class Journal:
         )
 
     async def free_the_gone(self) -> list[str]:
-        """Take away what owners hold whose process on this machine is dead."""
+        """Take away what owners hold whose process on this machine is dead. Return those whose
+        wardens have not ended everything yet: ask again soon."""
         return await self._hands.write(self._ledger.free_the_gone)
 
-    async def renew(self, lease: Lease, *, ttl_s: float) -> None:
-        """Hold a run for `ttl_s` from now.
-
-        Raises:
-            Fenced: another has it. Abandon the run.
-        """
+    async def renew(self, *leases: Lease, ttl_s: float) -> list[Lease]:
+        """Hold these runs for `ttl_s` from now, in one transaction. Return the leases that are
+        lost: another owner has the run, or it was given back. Abandon those."""
         check_ttl(ttl_s)
-        await self._hands.write(lambda tx: self._ledger.renew(tx, lease, ttl_s=ttl_s))
+        return await self._hands.write(lambda tx: self._ledger.renew(tx, leases, ttl_s=ttl_s))
 
     async def release(self, lease: Lease) -> None:
         """Give a run back. Does nothing if it is lost already."""
@@ -362,6 +433,28 @@ class Journal:
         """Return the run as its records make it."""
         return await self._hands.read(lambda view: load(view, existing(view, run_id)))
 
+    async def members(self, run_id: str) -> list[tuple[Run, bool]]:
+        """Return everybody who works for the run or has worked for it, and of each whether what it
+        did is final. See `families.members`."""
+
+        def look(view: View) -> list[tuple[Run, bool]]:
+            return list(members(load(view, existing(view, run_id)), finding(view)))
+
+        return await self._hands.read(look)
+
+    async def works_for(self, run_id: str, above: str) -> bool:
+        """Return whether it is the run `above`, or was started under it, by whomever."""
+        return await self._hands.read(lambda view: works_for(view, run_id, above))
+
+    async def effects_to_undo(self, run_id: str) -> list[Effect]:
+        """Return what is still to be undone of the run and of those who worked for it, the newest
+        first, over all of them."""
+        return await self._hands.read(lambda view: effects_to_undo(view, run_id))
+
+    async def undone_of(self, run_id: str) -> int:
+        """Return how many steps of the run, and of those who worked for it, are undone."""
+        return await self._hands.read(lambda view: undone_of(view, run_id))
+
     async def head(self, run_id: str) -> Head:
         """Return the end of the run's journal and who holds it."""
         return await self._hands.read(lambda view: existing(view, run_id))
@@ -425,7 +518,9 @@ class Journal:
 
     async def seen(self, *run_ids: str) -> list[Seen]:
         """Return these runs as they are, with what is true of each beside its records."""
-        return await self._hands.read(lambda v: [self._see(v, existing(v, r)) for r in run_ids])
+        return await self._hands.read(
+            lambda view: [see(view, existing(view, r), self._clock) for r in run_ids]
+        )
 
     async def beginning_with(self, prefix: str, *, limit: int) -> list[str]:
         """Return the ids of runs that begin like this, in order."""
@@ -443,18 +538,9 @@ class Journal:
 
         def look(view: View) -> list[Seen]:
             found = view.heads(states=states, thread=thread, before=before, limit=limit)
-            return [self._see(view, head) for head in found]
+            return [see(view, head, self._clock) for head in found]
 
         return await self._hands.read(look)
-
-    def _see(self, view: View, head: Head) -> Seen:
-        now_ms = steady_now(view, self._clock)
-        used = used_of(view, head.run_id, now_ms)
-        return Seen(load(view, head), used, self._is_driven(head), now_ms)
-
-    def _is_driven(self, head: Head) -> bool:
-        """Whether a living process holds it."""
-        return is_held(head, self._clock.boot_time()) and not is_gone(head.holder.owner)
 
     async def waiting_for_people(self, only: str | None = None) -> Inbox:
         """Return what waits for a person, in one run or in all of them."""
@@ -466,6 +552,13 @@ class Journal:
         """Return what the run, and everybody who works for it, has used up."""
         return await self._hands.read(
             lambda view: used_of(view, run_id, steady_now(view, self._clock))
+        )
+
+    async def budgets_of(self, run_id: str) -> list[tuple[Limits, Used]]:
+        """Return the limits that bind the run, the nearest first, and what has been used of each:
+        its own, and those of the runs it works for or has worked for."""
+        return await self._hands.read(
+            lambda view: budgets_of(view, run_id, steady_now(view, self._clock))
         )
 
     async def now_ms(self) -> int:

@@ -6,7 +6,7 @@ A `Ledger` is used by one thread at a time; its cache is checked against the sto
 """
 
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256
 from typing import Final, TypeAlias
 
@@ -14,7 +14,7 @@ import msgspec
 
 from pullcord.core.acks import Ack
 from pullcord.core.commands import Cancel, Command, Forget, Pause, Raise, Resume, Undo
-from pullcord.core.decide import Decision, decide, nothing_to_stop_or_undo
+from pullcord.core.decide import Decision, decide
 from pullcord.core.events import (
     TAGS,
     Answered,
@@ -25,6 +25,7 @@ from pullcord.core.events import (
     Claimed,
     Created,
     Event,
+    LateResult,
     LimitReached,
     PauseRequested,
     Planned,
@@ -41,15 +42,17 @@ from pullcord.core.events import (
 )
 from pullcord.core.fold import evolve
 from pullcord.core.forget import forget
-from pullcord.core.judging import judged
+from pullcord.core.judging import acting_for, judged, testimony
+from pullcord.core.resting import needs_no_agent_to_end, nothing_to_stop_or_undo
 from pullcord.core.run import Run
 from pullcord.core.runaway import seen
 from pullcord.core.states import NEEDS_OWNER, TABLE, TERMINAL, RunState
-from pullcord.core.stops import ASKS, NOTED, Act, PayloadsForgotten, acts
-from pullcord.core.undo import to_undo
+from pullcord.core.stops import ASKS, LISTED_MAX, NOTED, Act, PayloadsForgotten, StopShown, acts
+from pullcord.core.undo import is_anything_left_to_undo, left_by
 from pullcord.errors import (
     ChainBroken,
     Conflict,
+    FamilyTooDeep,
     ImpossibleEvent,
     KillSwitchEngaged,
     RunNotFound,
@@ -81,17 +84,21 @@ from pullcord.journal.limiting import reached
 from pullcord.journal.live import Live, add_live, replace_live
 from pullcord.journal.snapshots import SNAPSHOT_EVERY, fold_to, keep, load
 from pullcord.journal.steady import SteadyClock, last_sign_of_life
-from pullcord.journal.stoplog import Noted, add_stops, lengths
-from pullcord.journal.store import Head, Holder, StoredAck, Transaction, joined
-from pullcord.killswitch.flags import Flag, Flags, Scope, Whose
+from pullcord.journal.stoplog import Noted, add_stops, is_asked, lengths
+from pullcord.journal.store import Head, Holder, StoredAck, Transaction, View, joined
+from pullcord.killswitch.flags import Flag, Flags, Raised, Scope, Whose
 from pullcord.killswitch.pulled import Pulled
 from pullcord.process import is_gone, new_owner
+from pullcord.takeover import Before, has_warden
 
 _A_MOMENT_S: Final = 10.0
 _CACHED_RUNS: Final = 512
+_EVERY_RUN: Final = 2**31
 _BEGIN: Final = frozenset((StepStarted, ChildBorn, Planned))
 _STARTS: Final = frozenset((Created, StepStarted, ChildBorn, UndoStarted))
 _GOES_ON: Final = (Resume, Raise, Undo)
+DEPTH_MAX: Final = 5_000
+"""How many runs may work for one another in one line: a family that is deeper has lost its way."""
 
 
 class Append(msgspec.Struct, frozen=True, kw_only=True):
@@ -151,6 +158,7 @@ class Claim(msgspec.Struct, frozen=True):
     lease: Lease
     run: Run
     whose: list[Whose]  # by what the kill switch knows it
+    before: tuple[str, ...] = ()  # the owners it was taken from, where something was under way
 
 
 class Ledger:
@@ -164,7 +172,7 @@ class Ledger:
         flags: Flags | None = None,
     ) -> None:
         self._clock = clock
-        self._flags = flags or Flags("")  # looked at inside the transaction
+        self._flags = flags or Flags("")  # in a transaction, only that they are there is looked at
         self._steady = SteadyClock(clock)
         self._gone = gone
         self._cache: OrderedDict[str, tuple[Run, bytes]] = OrderedDict()
@@ -255,7 +263,8 @@ class Ledger:
     def _gap(self, tx: Transaction, head: Head) -> tuple[Event, ...]:
         """What is to be recorded of an owner that gave no sign of life for longer than its lease:
         that is not time in which anybody has worked."""
-        if head.state not in NEEDS_OWNER or is_held(head, self._clock.boot_time()):
+        is_worked_on = TAGS[StoodStill] in TABLE[head.state].on
+        if not is_worked_on or is_held(head, self._clock.boot_time()):
             return ()
         return (StoodStill(alive_ms=last_sign_of_life(tx, head.holder)),)
 
@@ -269,12 +278,8 @@ class Ledger:
             return key_reused(head, command)
         if isinstance(command, _GOES_ON) and (refused := self._refusal(tx, head)):
             return _switched_off(head, command, refused)  # (and not for ever: with no key)
-        now_ms, idle = self._steady.now_ms(tx), self._is_idle(tx, head)
-        decision = decide(self._at(tx, head), command, idle=idle, now_ms=now_ms)
-        seq = decision.seq
+        seq, decision = self._decided(tx, head, command)
         if decision.events:
-            seq = head.seq + 1
-            self._extend(tx, head, decision.events, epoch=0, holder=head.holder)
             goes_on = any(isinstance(event, Resumed) for event in decision.events)
             is_raise = isinstance(command, Raise) and goes_on
             passed = Resume(by=command.by, reason=command.reason) if is_raise else command
@@ -283,6 +288,27 @@ class Ledger:
         if command.key is not None:
             tx.put_ack(run_id, command.key, StoredAck(digest, msgspec.json.encode(ack)))
         return ack
+
+    def _decided(
+        self, tx: Transaction, head: Head, command: Command, *, family: str = ""
+    ) -> tuple[int, Decision]:
+        """Decide a control of one run and record what that means. Also: where it is recorded."""
+        now_ms, idle = self._steady.now_ms(tx), self._is_idle(tx, head)
+        run = self._at(tx, head)
+        decision = decide(run, command, idle=idle, now_ms=now_ms, family=family)
+        if not decision.events:
+            return decision.seq, decision
+        if self._is_left_in(head, decision.events):
+            dead = StoodStill(alive_ms=last_sign_of_life(tx, head.holder))
+            head = self._extend(tx, head, [dead], epoch=head.epoch, holder=head.holder)
+        self._extend(tx, head, decision.events, epoch=0, holder=head.holder)
+        return head.seq + 1, decision
+
+    def _is_left_in(self, head: Head, events: Sequence[Event]) -> bool:
+        """Whether a run leaves a state in which nobody has worked for a while: its process died."""
+        on = TABLE[head.state].on
+        leaves = any(on.get(TAGS[type(event)], head.state) is not head.state for event in events)
+        return leaves and TAGS[StoodStill] in on and not self._is_held(head)
 
     def forget(self, tx: Transaction, run_id: str, command: Forget) -> Ack:
         """Delete the payloads of a run and record the act, in its chain and in the stop log, in one
@@ -318,15 +344,28 @@ class Ledger:
         if not run.forgotten and run.attention.get(raised.item) != raised.text:
             self._extend(tx, head, [raised], epoch=0, holder=head.holder)
 
+    def testify(self, tx: Transaction, run_id: str, late: LateResult) -> None:
+        """Record what a former owner says of a step that it had begun: without a licence, and
+        changing nothing else. What the run knows already is not said again."""
+        head = self._existing(tx, run_id)
+        if said := testimony(self._at(tx, head), late):
+            self._extend(tx, head, said, epoch=0, holder=head.holder)
+
     def note(self, tx: Transaction, act: Act, run_id: str = "") -> None:
-        """Add to the stop log what is no record of a run: the kill switch, say, or who watched."""
+        """Add to the stop log what is no record of a run: the kill switch, say, or who watched.
+
+        Who watched is dropped if the log has no such stop: a redirect that cut nothing is none.
+        """
         head = self._existing(tx, run_id) if run_id else None
+        if isinstance(act, StopShown) and not is_asked(tx, run_id, act.asked_seq):
+            return
         noted = Noted(act, head.seq, head.hash) if head else Noted(act)
         add_stops(tx, self._clock, self._steady.now_ms(tx), head, [noted])
 
     def _pass_on(self, tx: Transaction, run_id: str, command: Command) -> None:
         """Awaited children share their parent's fate, in the same transaction: there is no moment
-        in which a parent is stopped and a child of it is not."""
+        in which a parent is stopped and a child of it is not, however deep the family is. What
+        cancelled children did is undone by the run above them that was cancelled first."""
         if not isinstance(command, Pause | Resume | Cancel):
             return
         source = "kill_switch" if command.source == "kill_switch" else "parent"
@@ -335,20 +374,33 @@ class Ledger:
             passed = msgspec.structs.replace(passed, instruction=None)
         elif isinstance(passed, Cancel):
             passed = msgspec.structs.replace(passed, back_to="")  # a step of the parent's
-        for child in self._at(tx, self._existing(tx, run_id)).living_children():
-            if head := self._head(tx, child):
-                pause = self._at(tx, head).pause
-                by_parent = pause is not None and pause.source in ("parent", "kill_switch")
-                if by_parent or not isinstance(passed, Resume):
-                    self.command(tx, child, passed)
-        self._end_if_at_rest(tx, run_id)
+        told = [run_id]
+        for above in told:
+            parent = self._at(tx, self._existing(tx, above))
+            family = _undone_by(parent) if isinstance(passed, Cancel) else ""
+            for child in parent.living_children():
+                if (head := self._head(tx, child)) and self._reaches(tx, head, passed):
+                    _, decision = self._decided(tx, head, passed, family=family)
+                    told += [child] if decision.events else []
+        for above in reversed(told):
+            self._end_if_at_rest(tx, above)
+
+    def _reaches(self, tx: Transaction, head: Head, passed: Pause | Resume | Cancel) -> bool:
+        """A child that somebody else has paused is not resumed with its parent."""
+        pause = self._at(tx, head).pause
+        by_parent = pause is not None and pause.source in ("parent", "kill_switch")
+        if not isinstance(passed, Resume):
+            return True
+        return by_parent and not self._refusal(tx, head)
 
     def _end_if_at_rest(self, tx: Transaction, run_id: str) -> None:
         """A cancelled run that nobody holds ends with the last of its children."""
-        head = self._existing(tx, run_id)
-        is_left_alone = head.state is RunState.CANCELLING and self._is_idle(tx, head)
-        if is_left_alone and nothing_to_stop_or_undo(self._at(tx, head)):
+        if (head := self._existing(tx, run_id)) and self._is_at_rest(tx, head):
             self._extend(tx, head, [Cancelled()], epoch=0, holder=head.holder)
+
+    def _is_at_rest(self, tx: Transaction, head: Head) -> bool:
+        is_left_alone = head.state is RunState.CANCELLING and self._is_idle(tx, head)
+        return is_left_alone and nothing_to_stop_or_undo(self._at(tx, head))
 
     def _is_idle(self, tx: Transaction, head: Head) -> bool:
         """Nobody holds it, and no text of it is unfinished."""
@@ -360,7 +412,21 @@ class Ledger:
     def _extend(
         self, tx: Transaction, head: Head, events: Sequence[Event], *, epoch: int, holder: Holder
     ) -> Head:
-        """Write `events` behind `head`. The state table has the last word."""
+        """Write `events` behind `head`. If it ends with them, its parent is told in the same
+        transaction, however it came; and so on, if that was all the parent was waiting for."""
+        after, ended = self._write(tx, head, events, epoch=epoch, holder=holder)
+        parent = head.parent
+        while ended and parent and (above := self._told(tx, parent, ended)):
+            ended, parent = None, above.parent
+            if self._is_at_rest(tx, above):
+                _, ended = self._write(tx, above, [Cancelled()], epoch=0, holder=above.holder)
+        return after
+
+    def _write(
+        self, tx: Transaction, head: Head, events: Sequence[Event], *, epoch: int, holder: Holder
+    ) -> tuple[Head, ChildEnded | None]:
+        """Write `events` behind `head`. The state table has the last word. Also: what the run's
+        parent is to be told, if it has ended."""
         run = self._at(tx, head)
         self._cache.pop(head.run_id, None)  # the draft is ours alone until it is complete
         at_ms = max(self._clock.wall_ms(), head.updated_at_ms)  # the order shown is the order kept
@@ -412,21 +478,20 @@ class Ledger:
         if seq // SNAPSHOT_EVERY > head.seq // SNAPSHOT_EVERY:
             keep(tx, run, digest)
         self._remember(run, digest)
-        if has_ended and head.parent:
-            used = run.used_at(steady_ms)
-            ended = ChildEnded(child=head.run_id, state=run.state, used=used)
-            self._tell_parent(tx, head.parent, ended)
-        return after
+        if not has_ended or not head.parent:
+            return after, None
+        used, left = run.used_at(steady_ms), left_by(run)
+        return after, ChildEnded(child=head.run_id, state=run.state, used=used, left=left)
 
-    def _tell_parent(self, tx: Transaction, parent: str, ended: ChildEnded) -> None:
-        """A child's end is in its parent's journal in the same transaction, however it came."""
+    def _told(self, tx: Transaction, parent: str, ended: ChildEnded) -> Head | None:
+        """Write a child's end into its parent's journal. None: that one does not wait for it."""
         head = self._head(tx, parent)
         if head is None or TAGS[ChildEnded] not in TABLE[head.state].on:
-            return
+            return None
         child = self._at(tx, head).children.get(ended.child)
-        if child and child.is_awaited:
-            self._extend(tx, head, [ended], epoch=0, holder=head.holder)
-            self._end_if_at_rest(tx, parent)
+        if child is None or not child.is_awaited:
+            return None
+        return self._write(tx, head, [ended], epoch=0, holder=head.holder)[0]
 
     def _refuse_orphan(self, tx: Transaction, change: Append) -> None:
         """A child is born in its parent's journal in the same transaction, or not at all."""
@@ -436,6 +501,8 @@ class Ledger:
             if change.run_id not in self._at(tx, parent).children:
                 why = f"its parent {first.parent} did not record the birth with it"
                 raise ImpossibleEvent(change.run_id, event="created", why=why)
+            if first.depth > DEPTH_MAX:
+                raise FamilyTooDeep(first.parent, depth=DEPTH_MAX)
 
     def _newborn(self, tx: Transaction, change: Append) -> Head:
         first = change.events[0] if change.events else None
@@ -505,23 +572,33 @@ class Ledger:
         if not mine and (self._is_held(head) or not first):
             return None
         is_due = head.state in NEEDS_OWNER or (mine and head.state is RunState.WAITING)
-        is_left = head.state in TERMINAL and bool(to_undo(self._at(tx, head)))  # to be undone
+        is_left = head.state in TERMINAL and is_anything_left_to_undo(self._at(tx, head))
         if not (is_due or is_left):
             return None
         lease = Lease(run_id, how.owner, head.epoch + 1)
+        before = () if mine else acting_for(self._at(tx, head))
         alive_ms = last_sign_of_life(tx, head.holder)
         claimed = msgspec.structs.replace(how, epoch=lease.epoch, alive_ms=alive_ms)
         holder = until(how.owner, self._clock.boot_time(), ttl_s)
         after = self._extend(tx, head, [claimed], epoch=lease.epoch, holder=holder)
-        return Claim(lease, self._at(tx, after).copy(), whose(tx, after))
+        return Claim(lease, self._at(tx, after).copy(), whose(tx, after), before)
 
-    def renew(self, tx: Transaction, lease: Lease, *, ttl_s: float) -> None:
-        """Hold on for longer. A lease that lapsed unnoticed may be renewed; a lost one may not."""
-        head = self._existing(tx, lease.run_id)
-        licensed(head, lease.epoch)
-        holder = until(lease.owner, self._clock.boot_time(), ttl_s)
+    def renew(self, tx: Transaction, leases: Sequence[Lease], *, ttl_s: float) -> list[Lease]:
+        """Hold on to these for longer, and return those that are lost. A lease that lapsed may be
+        renewed as long as nobody has taken the run over."""
+        lost: list[Lease] = []
+        for lease in leases:
+            head = self._existing(tx, lease.run_id)
+            if head.holder.owner == lease.owner:
+                if head.epoch == lease.epoch:
+                    self._renew(tx, head, until(lease.owner, self._clock.boot_time(), ttl_s))
+            elif head.epoch != lease.epoch or head.state not in TERMINAL:
+                lost.append(lease)
+        return lost
+
+    def _renew(self, tx: Transaction, head: Head, holder: Holder) -> None:
         if gap := self._gap(tx, head):
-            self._extend(tx, head, gap, epoch=lease.epoch, holder=holder)
+            self._extend(tx, head, gap, epoch=head.epoch, holder=holder)
         else:
             self._put(tx, msgspec.structs.replace(head, holder=holder))
 
@@ -532,53 +609,85 @@ class Ledger:
             self._put(tx, msgspec.structs.replace(head, holder=NOBODY))
 
     def free_the_gone(self, tx: Transaction) -> list[str]:
-        """Take away what owners hold whose process is dead, and return who they were."""
+        """Take away what owners hold whose process is dead. Return those whose wardens are still
+        ending what they held: theirs is taken away when that is over, because a process on another
+        machine could not ask them."""
         gone = [owner for owner in tx.owners() if self._gone(owner)]
-        for owner in gone:
+        ending = [owner for owner in gone if has_warden(owner)]
+        for owner in set(gone) - set(ending):
             tx.free(owner)
         if gone:
             self._heads.clear()
-        return gone
+        return ending
 
-    def engaged(self, tx: Transaction, flag: Flag) -> None:
-        """Write into the stop log that the kill switch was engaged. Once, whoever comes first."""
+    def engaged(self, tx: Transaction, flag: Flag, raised: Raised) -> None:
+        """Write into the stop log that the kill switch was engaged. Once, whoever comes first.
+        `raised`: the flags, as they were read before the transaction."""
         if not is_noted(tx, flag):
-            held = held_runs(tx, self._flags)
+            held = held_runs(tx, raised, limit=LISTED_MAX)
             self.note(tx, engaged_by(flag, held))
 
-    def answered(self, tx: Transaction, scope: Scope, pulled: Pulled) -> None:
+    def answered(self, tx: Transaction, scope: Scope, pulled: Pulled, raised: Raised) -> None:
         """Write into the stop log what pulling the kill switch has done."""
-        for flag in [flag for flag in self._flags.raised() if flag.scope == scope]:
-            self.engaged(tx, flag)
+        for flag in [flag for flag in raised.flags if flag.scope == scope]:
+            self.engaged(tx, flag, raised)
             self.note(tx, answered_by(flag, pulled))
 
     def hold(self, tx: Transaction, run_id: str, flag: Flag) -> None:
         """Pause a run for the kill switch, also if whoever drove it is gone. One that was wrapping
         up at a limit ends without its last word."""
         self.command(tx, run_id, pause_by(flag))
-        self.bring_to_rest(tx, run_id, is_silenced=True)
+        if claim := self.take_to_rest(tx, run_id, ends=True):
+            # Whoever pulls the switch hears from every warden: what is left is named there.
+            before = {owner: Before(inside=not self._gone(owner)) for owner in claim.before}
+            self.bring_to_rest(tx, claim, before)
 
-    def released(self, tx: Transaction, scope: Scope, *, by: str, reason: str, via: str) -> None:
+    def released(
+        self, tx: Transaction, scope: Scope, raised: Raised, *, by: str, reason: str, via: str
+    ) -> None:
         """Write into the stop log that somebody releases the kill switch."""
-        check_engaged(self._flags, scope)
-        for flag in self._flags.raised():
-            self.engaged(tx, flag)  # nothing is released of which nobody knows that it was engaged
+        check_engaged(raised, scope)
+        for flag in raised.flags:  # nothing is released of which nobody knows that it was engaged
+            self.engaged(tx, flag, raised)
         self.note(tx, released_by(scope, by=by, reason=reason, via=via))
 
-    def bring_to_rest(self, tx: Transaction, run_id: str, *, is_silenced: bool = False) -> None:
-        """Do what the owner of a stopped run would have had to do, if it is gone and as far as that
-        needs no agent: judge its steps, end its texts, and let it be paused or cancelled; or end,
-        if it is out of limits and `is_silenced`: nobody is to hear a last word."""
-        head = self._existing(tx, run_id)
-        ends = is_silenced and head.state is RunState.STOPPING
-        if head.state not in (RunState.PAUSING, RunState.CANCELLING) and not ends:
-            return
+    def left_cancelled(self, view: View) -> list[str]:
+        """The cancelled runs whose process is gone, and which can end without their agent."""
+        heads = view.heads(states=[RunState.CANCELLING], thread=None, before=None, limit=_EVERY_RUN)
+        return [
+            head.run_id
+            for head in heads
+            if not self._is_held(head) and needs_no_agent_to_end(load(view, head))
+        ]
+
+    def take_to_rest(self, tx: Transaction, run_id: str, *, ends: bool = False) -> Claim | None:
+        """Claim a stopped run that nobody drives, only to bring it to rest. None: it has an owner
+        after all, or is not being stopped. `ends`: also one that is out of limits."""
+        state = self._existing(tx, run_id).state
+        if state not in (RunState.PAUSING, RunState.CANCELLING) and not (
+            ends and state is RunState.STOPPING
+        ):
+            return None
         how = Claimed(owner=new_owner(), epoch=0)
-        claim = self._take(tx, run_id, how, ttl_s=_A_MOMENT_S)
-        if claim is None:
-            return  # it has an owner after all
+        return self._take(tx, run_id, how, ttl_s=_A_MOMENT_S)
+
+    def bring_to_rest(self, tx: Transaction, claim: Claim, before: Mapping[str, Before]) -> None:
+        """Do what the owner of a stopped run would have had to do, as far as that needs no agent:
+        judge its steps, end its texts, and let it be paused or cancelled; or end without a last
+        word, if it is out of limits. `before`: what of its owners may still act."""
+        run_id = claim.lease.run_id
+        if self._existing(tx, run_id).epoch != claim.lease.epoch:
+            return  # another has taken it meanwhile, and sees to it
         run = claim.run
-        events = [event for step in run.open_steps() for event in judged(run, step)]
+        ends = run.state is RunState.STOPPING
+
+        def acts(step: str) -> bool:
+            known = run.steps[step]
+            return before[known.owner].may_act(known.run_in)
+
+        events = [
+            event for step in run.open_steps() for event in judged(run, step, may_act=acts(step))
+        ]
         for part, text in joined(tx.live(run_id, after_pos=0)).items():
             step = run.step_of_output(part)
             events.append(TextEnded(part=part, text=text, complete=False, step=step))
@@ -645,6 +754,14 @@ class Ledger:
             self._cache.popitem(last=False)
 
 
+def _undone_by(parent: Run) -> str:
+    """The run that has what the children of this one did undone, if it is being cancelled so."""
+    cancel = parent.cancel
+    if cancel is None or not cancel.undo or parent.ended:
+        return ""
+    return cancel.family or parent.id
+
+
 def _switched_off(head: Head, command: Command, why: str) -> Ack:
     return Ack(
         verdict="rejected",
@@ -669,7 +786,7 @@ def _ack(decision: Decision, seq: int, state: RunState) -> Ack:
 def _due_ms(run: Run, head: Head, events: Sequence[Event]) -> int:
     """When the next open timer of the run is due; of an ended run, an undo that was asked for."""
     if run.state in TERMINAL:
-        return 1 if to_undo(run) else 0  # at once, whatever the clock says
+        return 1 if is_anything_left_to_undo(run) else 0  # at once, whatever the clock says
     if run.state is RunState.CANCELLING:
         return 0
     if not any(isinstance(event, QuestionAsked | Answered | QuestionWithdrawn) for event in events):

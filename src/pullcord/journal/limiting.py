@@ -4,21 +4,20 @@ Asked inside the transaction that would record it: runs that share a limit, in a
 as there are, cannot use the same rest of it twice.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import msgspec
 
 from pullcord.core.conditions import Used, fired
 from pullcord.core.events import LimitReached, PauseRequested
-from pullcord.core.limits import Reserve, Then, progress
+from pullcord.core.limits import Limits, Reserve, Then, progress
 from pullcord.core.run import Run
 from pullcord.errors import BudgetBusy
+from pullcord.journal.families import Find, finding, living
 from pullcord.journal.reading import existing
 from pullcord.journal.snapshots import load
 from pullcord.journal.store import View
-
-Find = Callable[[str], Run | None]
 
 
 class Hit(NamedTuple):
@@ -67,12 +66,18 @@ def reached(run: Run, find: Find, now_ms: int, *, costs: bool) -> Hit | None:
 
 def used_of(view: View, run_id: str, now_ms: int) -> Used:
     """What the run and everybody who works for it has used up."""
+    return _total(load(view, existing(view, run_id)), finding(view), now_ms)[0]
 
-    def find(name: str) -> Run | None:
-        head = view.head(name)
-        return load(view, head) if head else None
 
-    return _total(load(view, existing(view, run_id)), find, now_ms)[0]
+def budgets_of(view: View, run_id: str, now_ms: int) -> list[tuple[Limits, Used]]:
+    """The limits that bind the run, its own and those of the runs it works for or has worked for,
+    the nearest first; and what has been used of each."""
+    find = finding(view)
+    return [
+        (holder.limits, _total(holder, find, now_ms)[0])
+        for holder in _holders(load(view, existing(view, run_id)), find)
+        if holder.limits is not None
+    ]
 
 
 def _holders(run: Run, find: Find) -> Iterator[Run]:
@@ -86,11 +91,9 @@ def _holders(run: Run, find: Find) -> Iterator[Run]:
 
 
 def _total(run: Run, find: Find, now_ms: int) -> tuple[Used, Reserve]:
-    used = run.used_at(now_ms)
-    tokens = sum(kept.tokens for kept in run.reserved.values())
-    micros = sum(kept.usd_micros for kept in run.reserved.values())
-    for name in run.living_children():
-        if (child := find(name)) is not None:
-            more, kept = _total(child, find, now_ms)
-            used, tokens, micros = used + more, tokens + kept.tokens, micros + kept.usd_micros
+    used, tokens, micros = Used(), 0, 0
+    for one in (run, *living(run, find)):
+        used += one.used_at(now_ms)
+        tokens += sum(kept.tokens for kept in one.reserved.values())
+        micros += sum(kept.usd_micros for kept in one.reserved.values())
     return used, Reserve(tokens, micros)

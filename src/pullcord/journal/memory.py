@@ -208,6 +208,10 @@ class _Tables:
         found = [self.rows(run_id, after_seq=seq - 1, limit=1) for run_id, seq in records]
         return [rows[0].hash if rows else None for rows in found]
 
+    def places(self, records: Sequence[tuple[str, int]]) -> list[int]:
+        known = {record: place for place, record in enumerate(self._log, 1)}
+        return [known.get((run_id, seq), 0) for run_id, seq in records]
+
     def weight(self, run_id: str) -> int:
         return sum(len(row.payload or b"") for row in self._rows.get(run_id, ()))
 

@@ -26,11 +26,13 @@ _RUN: Final = (  # with the run's last record, so that a look at a run is one wa
     "FROM runs LEFT JOIN LATERAL (SELECT seq, hash, at_ms, drift_ms FROM records WHERE run = num "
     "ORDER BY seq DESC LIMIT 1) l ON true"
 )
-_HASHES: Final = (
-    "SELECT r.hash FROM unnest(%s::text[], %s::bigint[]) WITH ORDINALITY w (run_id, seq, n) "
+_EACH: Final = (
+    "FROM unnest(%s::text[], %s::bigint[]) WITH ORDINALITY w (run_id, seq, n) "
     "LEFT JOIN runs u ON u.run_id = w.run_id "
     "LEFT JOIN records r ON r.run = u.num AND r.seq = w.seq ORDER BY w.n"
 )
+_HASHES: Final = f"SELECT r.hash {_EACH}"
+_PLACES: Final = f"SELECT coalesce(r.pos, 0) {_EACH}"
 _STRAYS: Final = (  # from one run to the next by the index: not every record is looked at
     "WITH RECURSIVE named(run) AS (SELECT min(run) FROM records UNION ALL "
     "SELECT (SELECT min(run) FROM records r WHERE r.run > n.run) FROM named n "
@@ -151,6 +153,10 @@ class Look:
     def hashes_of(self, records: Sequence[tuple[str, int]]) -> list[bytes | None]:
         wanted = [run for run, _ in records], [seq for _, seq in records]
         return [row[0] for row in self._all(_HASHES, wanted)]
+
+    def places(self, records: Sequence[tuple[str, int]]) -> list[int]:
+        wanted = [run for run, _ in records], [seq for _, seq in records]
+        return [row[0] for row in self._all(_PLACES, wanted)]
 
     def weight(self, run_id: str) -> int:
         row = self._one(

@@ -3,9 +3,7 @@
 from collections.abc import Sequence
 from typing import Final, NamedTuple, TypeAlias
 
-from pullcord.core.conditions import Used
 from pullcord.core.events import Created, Record
-from pullcord.core.run import Run
 from pullcord.core.states import RunState
 from pullcord.core.values import check_id
 from pullcord.errors import InvalidInput, RunNotFound
@@ -25,15 +23,6 @@ class Cursor(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.seq}.{self.pos}" if self.pos else str(self.seq)
-
-
-class Seen(NamedTuple):
-    """A run as it is, and what is true of it beside its records."""
-
-    run: Run
-    used: Used  # by it and everybody who works for it
-    driven: bool  # a living process holds it
-    now_ms: int  # by the steady clock
 
 
 START: Final = Cursor()

@@ -10,7 +10,7 @@ from pullcord.core.events import Created
 from pullcord.core.forget import forget
 from pullcord.core.run import Run
 from pullcord.core.states import TERMINAL, RunState
-from pullcord.core.undo import would_undo
+from pullcord.core.undo import may_be_asked_to_undo, would_undo
 from pullcord.journal.forgetting import Needs, is_forgotten, needs_of, still_needed
 from pullcord.journal.reading import existing, records_of
 from pullcord.journal.snapshots import load
@@ -87,11 +87,12 @@ def _meant(view: View, wanted: Wanted) -> Iterator[Head]:
 
 def _children(view: View, run_id: str) -> Iterator[Head]:
     """Those who worked for it, and for them: what they did was done for it."""
-    for name in load(view, existing(view, run_id)).children:
-        head = view.head(name)
+    names = list(load(view, existing(view, run_id)).children)
+    while names:
+        head = view.head(names.pop())
         if head is not None and not is_forgotten(view, head):
             yield head
-            yield from _children(view, name)
+            names += load(view, head).children
 
 
 def _forks(view: View) -> dict[str, list[str]]:
@@ -126,7 +127,7 @@ def _candidate(
         records=head.seq,
         bytes=view.weight(head.run_id),
         forks=tuple(forks),
-        undoable=len(would_undo(run)) if run.state is not RunState.COMPLETED else 0,
+        undoable=len(would_undo(run)) if may_be_asked_to_undo(run) else 0,
         kept=kept,
     )
 

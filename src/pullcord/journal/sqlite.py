@@ -21,6 +21,7 @@ from pullcord.journal.schema import MIGRATIONS
 from pullcord.journal.sqlite_file import (
     PRAGMAS,
     explained,
+    make_private,
     make_ready,
     refuse_unfit,
     unusable,
@@ -177,6 +178,7 @@ class SqliteStore:
         except TurnTimeout:
             raise self._locked_out() from None
         try:
+            make_private(self._path)
             db = self._connect()
             make_ready(db, self._path, migrations)
             db.set_busy_timeout(0)  # from here on the turnstile orders the writers

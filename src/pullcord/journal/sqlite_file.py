@@ -1,7 +1,10 @@
 """Whether a path can be our SQLite file: looked at before anything in it is changed."""
 
+import errno
 import os
+import stat
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, cast
 
@@ -62,6 +65,14 @@ def unusable(path: Path, error: OSError | ValueError) -> StoreRefused:
 
 
 def _refuse_place(path: Path) -> None:
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        raise StoreRefused(
+            ascii(str(path)),
+            why="its name is not UTF-8, and SQLite takes no other",
+            instead="Give the file, or its folder, another name.",
+        ) from None
     if path.is_dir():
         raise StoreRefused(
             str(path), why="it is a folder", instead=f"Name a file in it, such as {path}/runs.db"
@@ -82,13 +93,21 @@ def _refuse_place(path: Path) -> None:
 
 
 def refuse_foreign(path: Path, known: int) -> None:
-    """Refuse another program's file, or one of a newer version than the `known` ones.
+    """Refuse another program's file, one with two names, or one of a newer version than the
+    `known` ones.
 
     Only the first bytes are looked at: to open the file as a database would already recover
     another program's crashed transaction. Through SQLite's own file layer all the same:
     to open and close it ourselves would drop the locks of this process's connections to it."""
-    if not path.exists() or path.stat().st_size == 0:
+    if not path.exists():
         return
+    found = path.stat()
+    if stat.S_ISREG(found.st_mode) and found.st_nlink > 1:
+        raise _linked(path, found.st_nlink)
+    if found.st_size == 0:
+        return
+    if not os.access(path, os.R_OK):
+        raise unusable(path, PermissionError(errno.EACCES, os.strerror(errno.EACCES)))
     flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_MAIN_DB
     file = apsw.VFSFile("", str(path), [flags, 0])
     try:
@@ -124,6 +143,23 @@ def _not_sqlite(path: Path) -> StoreRefused:
         why="it is not a SQLite file",
         instead="Choose another path; a new file is made there.",
     )
+
+
+def _linked(path: Path, names: int) -> StoreRefused:
+    return StoreRefused(
+        str(path),
+        why=f"the file has {names} names (hard links), and its write-ahead log, its locks and its "
+        "kill switch lie beside one of them only",
+        instead=f"Keep one name, and a symbolic link for the others. Find them: find FOLDER "
+        f"-samefile {path}",
+    )
+
+
+def make_private(path: Path) -> None:
+    """Make the file, if there is none, for its owner's eyes alone. What SQLite makes beside it has
+    the same rights. Nothing is opened that is there: to close it would drop SQLite's locks."""
+    with suppress(OSError):  # it is there; or SQLite will say why not
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
 
 
 def _foreign(path: Path) -> StoreRefused:

@@ -31,10 +31,12 @@ _LAST: Final = (
     "SELECT seq, hash, at_ms, at_ms - coalesce(drift_ms, 0) FROM records "
     "WHERE run = ? ORDER BY seq DESC LIMIT 1"
 )
-_HASHES: Final = (
-    "SELECT hash FROM json_each(?) w LEFT JOIN runs u ON u.run_id = w.value ->> 0 "
+_EACH: Final = (
+    "FROM json_each(?) w LEFT JOIN runs u ON u.run_id = w.value ->> 0 "
     "LEFT JOIN records r ON r.run = u.num AND r.seq = w.value ->> 1 ORDER BY w.key"
 )
+_HASHES: Final = f"SELECT r.hash {_EACH}"
+_PLACES: Final = f"SELECT coalesce(r.pos, 0) {_EACH}"
 _STRAYS: Final = (  # from one run to the next by the index: not every record is looked at
     "WITH RECURSIVE named(run) AS (SELECT min(run) FROM records UNION ALL "
     "SELECT (SELECT min(run) FROM records r WHERE r.run > n.run) FROM named n "
@@ -203,6 +205,10 @@ class Connection:
     def hashes_of(self, records: Sequence[tuple[str, int]]) -> list[bytes | None]:
         wanted = msgspec.json.encode(records).decode()
         return [row[0] for row in self._all(_HASHES, (wanted,))]
+
+    def places(self, records: Sequence[tuple[str, int]]) -> list[int]:
+        wanted = msgspec.json.encode(records).decode()
+        return [row[0] for row in self._all(_PLACES, (wanted,))]
 
     def weight(self, run_id: str) -> int:
         row = self._one(

@@ -4,16 +4,17 @@ An entry's hash covers its number, its time, its run and the digest of what it s
 so those of other runs can be left out of a bundle, and deleted words leave a whole chain behind.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from hashlib import sha256
 from typing import Final, NamedTuple
 
 from pullcord.core.run import Run
-from pullcord.core.stops import Act, Entry, encode_entry
+from pullcord.core.stops import Act, Entry, StopAsked, decode_entry, encode_entry
 from pullcord.journal.clock import Clock
-from pullcord.journal.store import Head, LiveText, StopRow, Transaction
+from pullcord.journal.store import Head, LiveText, StopRow, Transaction, View
 
 START: Final = b"\0" * 32
+_PAGE: Final = 1000
 
 
 class Noted(NamedTuple):
@@ -40,6 +41,19 @@ def lengths(texts: Iterable[LiveText]) -> Mapping[str, int]:
     for text in texts:
         found[text.part] = max(found.get(text.part, 0), text.offset + len(text.text))
     return found
+
+
+def is_asked(view: View, run_id: str, seq: int) -> bool:
+    """Whether the log has a stop of this run that record `seq` asked for."""
+    entries = (decode_entry(row.payload) for row in _of(view, run_id) if row.payload is not None)
+    return any(entry.seq == seq and isinstance(entry.act, StopAsked) for entry in entries)
+
+
+def _of(view: View, run_id: str) -> Iterator[StopRow]:
+    after = 0
+    while page := view.stops(after=after, limit=_PAGE, run=run_id):
+        yield from page
+        after = page[-1].n
 
 
 def add_stops(

@@ -158,6 +158,10 @@ class View(Protocol):
         """The hash of each of these: a run, and the number of its record. None: it is not there."""
         ...
 
+    def places(self, records: Sequence[tuple[str, int]]) -> list[int]:
+        """The place of each of these in the order of commit over all runs. 0: it is not there."""
+        ...
+
     def weight(self, run_id: str) -> int:
         """How many bytes the payloads of this run have."""
         ...

@@ -13,6 +13,8 @@ import time
 from pathlib import Path
 from typing import Final
 
+from pullcord.regular_file import open_regular
+
 POLL_S: Final = 0.0002
 
 
@@ -25,7 +27,7 @@ class Turnstile:
     that file would drop SQLite's own locks in this process."""
 
     def __init__(self, path: Path) -> None:
-        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        self._fd = open_regular(path, os.O_RDWR | os.O_CREAT)
 
     def enter(self, *, until_s: float) -> None:
         """Wait to be alone in the turnstile, until `time.monotonic()` reaches `until_s`.
@@ -54,8 +56,12 @@ def locks_hold(path: Path) -> bool:
 
     On a network file system mounted without locking, every process would be let in at once.
     """
-    first = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    second = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    first = open_regular(path, os.O_RDWR | os.O_CREAT)
+    try:
+        second = open_regular(path, os.O_RDWR)
+    except OSError:
+        os.close(first)
+        raise
     try:
         fcntl.flock(first, fcntl.LOCK_EX | fcntl.LOCK_NB)
         try:

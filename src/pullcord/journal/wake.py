@@ -8,6 +8,7 @@ import contextlib
 import errno
 import os
 import select
+import stat
 import threading
 import time
 from pathlib import Path
@@ -97,6 +98,9 @@ class WakeAll:
         except OSError as error:
             if error.errno == errno.ENXIO:  # nobody reads it: its process died without tidying up
                 path.unlink(missing_ok=True)
+            return
+        if not stat.S_ISFIFO(os.fstat(fd).st_mode):  # whoever has put that there hears nothing
+            os.close(fd)
             return
         self._pipes[name] = fd
 

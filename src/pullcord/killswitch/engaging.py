@@ -1,5 +1,6 @@
 """Pulling the switch: raise the flag, hear from everybody who could start something, end who does
-not answer, and say what is left. No event loop, no database: neither is to be trusted here.
+not answer, end the tools whose warden is gone, and say what is left. No event loop, no database:
+neither is to be trusted here.
 """
 
 import json
@@ -12,6 +13,7 @@ from contextlib import ExitStack, suppress
 from typing import Any, Final
 
 from pullcord.killswitch.flags import Flags, Note, Scope
+from pullcord.killswitch.mark import end_marked, mark_of
 from pullcord.killswitch.presence import Present, present
 from pullcord.killswitch.pulled import Left, Pulled
 from pullcord.process import is_gone, is_here
@@ -55,6 +57,13 @@ def pull(flags: Flags, folder: str, scope: Scope, note: Note) -> Pulled:
             tools = answers[one.warden].get("left", ["all"])
             why = "it outlives SIGKILL" if answers[one.warden] else "its warden does not answer"
             left += [Left(f"process tool {call} of process {one.pid}", why) for call in tools]
+    ended = end_marked(mark_of(flags.store), orphans_only=bool(scope.kind))
+    killed += ended.killed
+    why = "it outlives SIGKILL"
+    left += [Left(f"process {pid}, of a tool", why) for pid in ended.survivors]
+    if not ended.is_known:
+        why = "the kernel does not tell in time what is running"
+        left.append(Left("whatever is left of tools without a warden", why))
     took_ms = round((time.monotonic() - began) * 1000)
     return Pulled(len(runtimes), killed, left, took_ms, note)
 

@@ -11,6 +11,7 @@ from contextlib import suppress
 from typing import Final, NamedTuple
 
 from pullcord.process import is_gone, is_here
+from pullcord.regular_file import open_regular
 
 _MINE: Final = ".runtime"
 _KILLABLE: Final = ".killable"
@@ -46,8 +47,7 @@ def announce(folder: str, who: Present) -> int:
     Raises:
         OSError: nobody can know of it.
     """
-    flags = os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC
-    file = os.open(os.path.join(folder, who.file), flags, 0o644)
+    file = open_regular(os.path.join(folder, who.file), os.O_CREAT | os.O_WRONLY, 0o644)
     with suppress(OSError):  # then it counts as there until somebody knows better
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     return file
@@ -82,7 +82,7 @@ def present(folder: str) -> list[Present]:
 def _is_let_go(folder: str, who: Present) -> bool:
     """Whether nobody holds its file any more."""
     try:
-        file = os.open(os.path.join(folder, who.file), os.O_RDONLY | os.O_CLOEXEC)
+        file = open_regular(os.path.join(folder, who.file))
     except OSError:
         return False
     try:

@@ -16,7 +16,7 @@ class Pulled(NamedTuple):
     """What became of it, when it was acknowledged: from there on nothing starts."""
 
     asked: int  # processes that drive runs of this store
-    killed: list[int]  # those that did not answer, or could not stop what they were doing
+    killed: list[int]  # who did not answer, could not stop what it did, or had lost its warden
     left: list[Left]
     took_ms: int
     note: Note  # who has pulled it, and why

@@ -81,7 +81,7 @@ class Agent:
     @cached_property
     def body(self) -> Body:
         if inspect.iscoroutinefunction(self.function):
-            return _Plain(self.function)
+            return _Plain(_taking_a_context(self.function))
         if isinstance(self.function, Body):
             return self.function
         if body := adapted(self.function):
@@ -103,6 +103,30 @@ class Agent:
     async def enter(self, ctx: object, given: Any) -> Any:
         """Carry it out."""
         return await self.body.enter(ctx, given)
+
+
+def _taking_a_context(function: Function) -> Function:
+    """Return it, if it can be called with a context and an input.
+
+    Raises:
+        InvalidInput: it cannot.
+    """
+    try:
+        parameters = list(inspect.signature(function).parameters.values())
+    except ValueError:
+        return function  # it does not say what it takes
+    by_place = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    needed = [p for p in parameters if p.default is p.empty and p.kind != p.VAR_KEYWORD]
+    takes_any = any(p.kind == p.VAR_POSITIONAL for p in parameters)
+    more = [p.name for p in needed if p not in by_place[:2] and p.kind != p.VAR_POSITIONAL]
+    if more or not (by_place or takes_any):
+        name = getattr(function, "__name__", "agent")
+        why = f"it also needs {', '.join(more)}" if more else "it takes nothing"
+        raise InvalidInput(
+            f"{name!r} is not an agent: an agent takes a context, and one input or none, and "
+            f"{why}. Nothing was changed. Write it as: async def {name}(ctx, input): ..."
+        )
+    return function
 
 
 class _Plain:
@@ -148,6 +172,20 @@ def name_of(given: "str | Function | Foreign", agents: Mapping[str, object]) -> 
 
 def as_agent(given: "Agent | Function | Foreign") -> Agent:
     return given if isinstance(given, Agent) else Agent(given)
+
+
+def as_agents(given: "Mapping[str, Agent | Function | Foreign]") -> dict[str, Agent]:
+    """Return the agents of a runtime, by their names.
+
+    Raises:
+        InvalidInput: they have no names, or one of them is none.
+    """
+    if not isinstance(given, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise InvalidInput(
+            f"agents cannot be a {type(given).__name__}: each agent has a name here, by which its "
+            'runs are found again. Nothing was opened. Write: agents={"report": report}'
+        )
+    return {name: as_agent(agent) for name, agent in given.items()}
 
 
 def guarded_by(agent: object) -> Runaway | None:

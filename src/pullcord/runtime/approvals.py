@@ -18,7 +18,7 @@ from pullcord.core.run import Question, Run
 from pullcord.core.values import Json, dump, load
 from pullcord.errors import Interrupted, InvalidInput, NotDone
 from pullcord.runtime.doors import Doors
-from pullcord.runtime.identity import Identity, short_id
+from pullcord.runtime.identity import Identity, named
 from pullcord.runtime.tools import Tool
 
 
@@ -49,7 +49,7 @@ async def approved(
     while True:
         times += 1
         digest = call_digest(doors.run.id, who.id, tool, args)
-        question = short_id(tool.name, who.id, digest, times)
+        question = named(doors.memory.ids, tool.name, who.id, digest, times)
         known = doors.run.questions.get(question)
         if known is not None and known.why:
             continue  # it was withdrawn in an earlier life, and is meant once more
@@ -148,25 +148,26 @@ async def _ask(
         due_ms=due_ms,
         tool=tool.name,
         call=digest,
-        place=place_of(who),
+        place=place_of(who, doors.memory.ids),
     )
     await doors.begin(lambda run: [*_outdated(doors, run, who), asked])
     site.set_timer(due_ms)
 
 
-def place_of(who: Identity) -> str:
+def place_of(who: Identity, ids: int) -> str:
     """Where in the agent's code it stands, whatever its arguments."""
-    return short_id("", who.scope, who.name, who.place)
+    return named(ids, "", who.scope, who.name, who.place)
 
 
 def _outdated(doors: Doors, run: Run, who: Identity) -> list[Event]:
     """Cards about another call at the same place: the code or the policy was changed. Not one
     that was called in this life too: its call has only moved."""
+    place = place_of(who, doors.memory.ids)
     return [
         QuestionWithdrawn(question=name, why="it is about a call that is no longer meant")
         for name, asked in run.questions.items()
         if asked.kind == "approval" and asked.status == "open"
-        if asked.step == who.id or (asked.place == place_of(who) and asked.step not in doors.tools)
+        if asked.step == who.id or (asked.place == place and asked.step not in doors.tools)
     ]
 
 

@@ -16,15 +16,19 @@ from pullcord.core.values import NULL, Json, dump, load
 from pullcord.errors import InvalidInput
 from pullcord.runtime.approvals import Granted, approved, withdraw_cards
 from pullcord.runtime.driver import Driver
-from pullcord.runtime.flight import Cut, Flight, Lost, Manner, ToolFailed, Vanished
-from pullcord.runtime.flight import Happened as HappenedUnreadably
+from pullcord.runtime.failing import Cut, Lost, ToolFailed, Vanished
+from pullcord.runtime.failing import Happened as HappenedUnreadably
+from pullcord.runtime.flight import Flight
 from pullcord.runtime.guarding import pass_or_cut, trip
 from pullcord.runtime.identity import Identity
+from pullcord.runtime.manner import Manner
+from pullcord.runtime.memory_loss import warn_of_lost_memory
 from pullcord.runtime.output import Output
 from pullcord.runtime.performing import about, answer_in, in_thread
 from pullcord.runtime.processes import Ended, Process, address_of, encoded
 from pullcord.runtime.steps import Permit, Probed, Wish
-from pullcord.runtime.tools import Tool, wants_context
+from pullcord.runtime.thread_stop import ThreadStop
+from pullcord.runtime.tools import Tool, file_of, wants_context
 from pullcord.warden.worker import Given
 
 _CHECK_S: Final = 30.0
@@ -80,7 +84,8 @@ class ToolCall:
         self._args: dict[str, Any] = load(self._secrets.seal_json(dump(args)))
         self._deps = deps
         self._run_in: RunIn = run_in or place_of(tool)
-        self._key = f"{driver.run.id}-{identity.id}"
+        first = driver.memory.first_begun_in.get(identity.id, driver.run.id)
+        self._key = f"{first}-{identity.id}"  # in a fork too: what it began again is the same
         self.kind = ""  # the class of what came back from another process, if not one of JSON's
         driver.tools[identity.id] = tool
 
@@ -96,7 +101,8 @@ class ToolCall:
             probe=self._probe if policy.probe else None,
             undoable=policy.undo is not None,
             tool=self._tool.name,
-            where=f"{address['module']}:{address['name']}" if address else "",
+            where=f"{self._tool.function.__module__}:{address['name']}" if address else "",
+            home=file_of(self._tool.function) if self._run_in in ("loop", "thread") else None,
         )
 
     def _manner(self) -> Manner:
@@ -110,6 +116,7 @@ class ToolCall:
             grace_s=self._driver.site.habits.stop_grace_s if grace_s is None else grace_s,
             on_pause=policy.on_pause or default,
             on_redirect=policy.on_redirect,
+            has_probe=policy.probe is not None,
         )
 
     def _call(self, args: dict[str, Any]) -> Call:
@@ -177,7 +184,10 @@ class ToolCall:
             case "process":
                 return await self._in_process(flight, args)
             case "thread":
-                value = await in_thread(self._tool.function, self._optional(flight), args)
+                stop = ThreadStop() if self._tool.policy.on_stop == "raise" else None
+                flight.halt = stop.stop if stop else None
+                context = self._optional(flight)
+                value = await in_thread(self._tool.function, context, args, stop=stop)
                 return await value if inspect.isawaitable(value) else value
             case _:
                 return await invoke(self._tool.function, self._optional(flight), args)
@@ -186,7 +196,7 @@ class ToolCall:
         return self._context(flight) if wants_context(self._tool.function) else None
 
     async def _in_process(self, flight: Flight, args: dict[str, Any]) -> Any:
-        output = Output(self._driver.guards, self._secrets)
+        output = Output(self._driver.guards.of_tools(), self._secrets)
         showing = asyncio.create_task(self._show(flight, output))
         try:
             process = await self._start(flight, args, output)
@@ -214,9 +224,12 @@ class ToolCall:
         else:
             command = Command([])
             what = {"function": address_of(tool.function)}
-            wants = wants_context(tool.function)
-            context = self._context(flight).as_data() if wants else None
-            given = encoded(Given(args=args, context=context))
+            warn_of_lost_memory(tool.name, tool.function)
+            context, by = tool.shipped_context(self._context(flight))
+            makes = self._driver.makes_deps if context is not None else None
+            deps = address_of(makes) if makes else None
+            by = address_of(by) if by else None
+            given = encoded(Given(args=args, context=context, deps=deps, context_by=by))
         return await self._driver.site.processes.start(
             what,
             given,
@@ -225,8 +238,11 @@ class ToolCall:
             news=self._driver.news,
             began=flight.take,
             env=command.env,
+            needs_env=tool.policy.needs_env,
             cwd=command.cwd,
             whose=self._driver.whose,
+            run=self._driver.lease.run_id,
+            epoch=self._driver.lease.epoch,
         )
 
     def _outcome(self, flight: Flight, ended: Ended, output: Output) -> Any:
@@ -245,7 +261,7 @@ class ToolCall:
                 f"it happened, but its result cannot be stored: {answer.error}"
             )
         if answer:
-            raise ToolFailed(answer.error)
+            raise ToolFailed(answer.error, at=answer.at, traceback=answer.traceback)
         if ended.status is None:
             raise Lost(ended.why or "its processes were killed by something else")
         if self._tool.policy.command:

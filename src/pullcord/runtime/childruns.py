@@ -4,7 +4,7 @@ from typing import Any
 
 from pullcord.errors import InvalidInput
 from pullcord.runtime.driver import Driver
-from pullcord.runtime.identity import Identity, Scope, short_id
+from pullcord.runtime.identity import Identity, Scope, named
 from pullcord.runtime.outcome import outcome
 
 
@@ -35,10 +35,11 @@ class ChildRun:
         return await outcome(self._driver.site.journal, self.run_id)
 
 
-def child_of(parent: str, agent: str, key: str, *, scope: str = "") -> str:
-    """The run that the first `spawn` with this key has started."""
-    return child_id(agent, parent, Scope(scope).step(f"spawn {agent}", (), key))
+def child_of(parent: str, agent: str, key: str, scope: Scope) -> str:
+    """The run that the first `spawn` with this key has started. `scope`: as it was then, new."""
+    who = scope.step(f"spawn {agent}", (), key)
+    return child_id(agent, parent, who, ids=scope.ids)
 
 
-def child_id(agent: str, parent: str, who: Identity) -> str:
-    return short_id(agent, parent, who.id, chars=16)  # unique in the whole store
+def child_id(agent: str, parent: str, who: Identity, *, ids: int) -> str:
+    return named(ids, agent, parent, who.id, early_chars=16)  # unique in the whole store

@@ -15,6 +15,7 @@ from typing import Any
 
 import msgspec
 
+from pullcord.core.conditions import MOST, is_amount, is_whole
 from pullcord.core.events import (
     ChildBorn,
     Created,
@@ -42,16 +43,23 @@ from pullcord.runtime.agents import Agent, Foreign, Function, guarded_by, name_o
 from pullcord.runtime.calling import Command, CommandResult, ToolCall
 from pullcord.runtime.childruns import ChildRun, child_id, child_of
 from pullcord.runtime.driver import Driver
-from pullcord.runtime.flight import Manner, current_flight
+from pullcord.runtime.flight import current_flight
 from pullcord.runtime.guarding import pass_or_cut, withheld_from
 from pullcord.runtime.history import Turn, history
-from pullcord.runtime.identity import Scope, short_id
+from pullcord.runtime.identity import LONG_IDS, Scope, named
 from pullcord.runtime.limiting import Given, limits_for
+from pullcord.runtime.manner import Manner
 from pullcord.runtime.observing import traced
 from pullcord.runtime.questions import answered, ask
 from pullcord.runtime.saying import say_as_it_comes
 from pullcord.runtime.steps import Wish, carry_out, plain_step
 from pullcord.runtime.tools import Retry, Tool, as_tool, policy_of
+
+
+def _named(call: Coroutine[Any, Any, Any], method: str, what: str) -> Awaitable[Any]:
+    """Have it known by what the agent wrote: Python says it of one that was never awaited."""
+    call.__qualname__ = f"ctx.{method}({what}, ...)"  # pyright: ignore[reportAttributeAccessIssue]
+    return call
 
 
 class PlanStep(msgspec.Struct, frozen=True):
@@ -79,17 +87,17 @@ class Context:
     def __init__(self, driver: Driver, deps: Any = None, scope: Scope | None = None) -> None:
         self._driver = driver
         self._secrets = driver.site.secrets
-        self._names = scope or Scope(secrets=self._secrets)
+        self._names = scope or Scope(secrets=self._secrets, ids=driver.memory.ids)
         self.deps = deps
 
-    @property
-    def _scope(self) -> Scope:
-        """What names things. Not inside a step: its function may be carried out again, or not at
-        all, and what it names there would be another thing the next time."""
+    def _scope(self, method: str) -> Scope:
+        """What names things for this method. Not inside a step: its function may be carried out
+        again, or not at all, and what it names there would be another thing the next time."""
         if flight := current_flight():
             raise InvalidInput(
-                f"Step {flight.name!r} used a door of its agent: inside a step only "
-                "ctx.checkpoint() is one. Nothing was begun by it. Do it before or after the step."
+                f"Step {flight.name!r} used ctx.{method}(): inside a step or a tool only "
+                "ctx.checkpoint() can be used, because its function may be carried out again, or "
+                "not at all. Nothing was begun by it. Do it in the agent, before or after the step."
             )
         return self._names
 
@@ -130,11 +138,11 @@ class Context:
         """
         check_text(name, field="step name", empty=False)
         again = Retry(attempts=retry) if isinstance(retry, int) else retry
-        identity = self._scope.step(name, args, key)
+        identity = self._driver.memory.told_apart(self._scope("step").step(name, args, key))
         grace_s = self._driver.site.habits.stop_grace_s
         manner = Manner(effect=effect, timeout_s=timeout_s, grace_s=grace_s)
         wish = plain_step(identity, function, args, manner, again, self._secrets)
-        return carry_out(self._driver, wish)
+        return _named(carry_out(self._driver, wish), "step", repr(name))
 
     def tool(
         self, tool: Callable[..., Any], /, *args: Any, key: str | None = None, **kwargs: Any
@@ -151,6 +159,7 @@ class Context:
             StepError: it raised, as often as it may.
         """
         meant = as_tool(tool, self._driver.site.policies)
+        self._driver.site.policy_names.called(meant)
         return self._call(meant, meant.arguments(*args, **kwargs), key)
 
     async def exec(
@@ -180,17 +189,18 @@ class Context:
         args: dict[str, Any],
         key: str | None,
     ) -> Awaitable[Any]:
-        identity = self._scope.step(tool.name, [args], key)
+        method = "exec" if tool.policy.command else "tool"
+        identity = self._driver.memory.told_apart(self._scope(method).step(tool.name, [args], key))
         call = ToolCall(self._driver, tool, identity, args, deps=self.deps)
         wish = call.wish()
         if tool.policy.deferred:
-            return _queued(self._driver, tool, wish)
-        return _called(self._driver, tool, wish)
+            return _named(_queued(self._driver, tool, wish), "tool", tool.name)
+        return _named(_called(self._driver, tool, wish), "tool", tool.name)
 
     def branch(self, name: str) -> "Context":
         """Return a context of its own for something that is done concurrently with its like."""
         check_text(name, field="branch name", empty=False)
-        return Context(self._driver, self.deps, self._scope.branch(name))
+        return Context(self._driver, self.deps, self._scope("branch").branch(name))
 
     async def checkpoint(self) -> None:
         """Let a pause, redirect or cancel take effect here.
@@ -207,7 +217,7 @@ class Context:
         cannot use the doors of the context, and has `Habits.release_s`.
         """
         name = getattr(function, "__name__", "release")
-        defer = self._scope.other("defer", name)
+        defer = self._scope("defer").other("defer", name)
         self._driver.defers[defer] = lambda: function(*self._secrets.reveal_value(args, tool=name))
         if defer not in self._driver.run.defers and defer not in self._driver.memory.own_values:
             # Remembered too, because one that was released is not to be held once more.
@@ -223,7 +233,7 @@ class Context:
         A redirect rewrites the next item that has not begun. An item that has begun is handed
         over with the same text whenever the agent is entered again.
         """
-        plan = self._scope.other("plan")
+        plan = self._scope("plan").other("plan")
         screen = self._secrets.screen
         items = tuple(
             PlanItem(f"{plan}-{number}", screen(check_text(title, field="title", empty=False)))
@@ -248,7 +258,7 @@ class Context:
 
         What is never drained is returned to its author when the run ends.
         """
-        key = self._scope.other("instructions")
+        key = self._scope("instructions").other("instructions")
         if key not in self._driver.memory.values:
             recorded = await self._driver.begin(lambda run: _drain(run, key))
             remembered = recorded[-1]
@@ -259,8 +269,10 @@ class Context:
     async def ask(self, question: str, *, details: Any = None) -> Any:
         """Ask a person and return the answer. The run waits, also for days, without a process."""
         check_text(question, field="question", empty=False)
-        name = self._scope.other("ask", question)
-        await pass_or_cut(self._driver, dump([question, details]), part=short_id("ask", name))
+        name = self._scope("ask").other("ask", question)
+        await pass_or_cut(
+            self._driver, dump([question, details]), part=named(LONG_IDS, "ask", name)
+        )
         return await ask(self._driver, name, question, details=dump(details))
 
     async def history(self) -> list[Turn]:
@@ -275,7 +287,7 @@ class Context:
         What has been shown is kept, marked as partial, if it is cut. In a later life, a part that
         was complete is not said again.
         """
-        part = self._scope.other("say")
+        part = self._scope("say").other("say")
         times, tripped = 1, self._driver.memory.tripped
         while (said := self._driver.memory.texts.get(part)) is not None and part not in tripped:
             if said[1]:
@@ -299,19 +311,22 @@ class Context:
         given: Any = None,
         *,
         detached: bool = False,
+        final: bool = False,
         key: str | None = None,
         limits: Given = None,
         on_exhausted: Then | None = None,
     ) -> "ChildRun":
         """Start another agent under this run; `await child.result()` waits for it. Awaited children
-        share its fate: paused, resumed and cancelled with it, and it does not end before them.
-        Detached ones are only listed. What awaited ones use counts against the limits of this run
-        too; they have others of their own only if they are given some, or their agent is."""
+        share its fate: paused, resumed and cancelled with it, and it does not end before them. What
+        one of them did is undone if this run is cancelled later, also when the child has completed;
+        `final`: not then. Detached ones are only listed. What awaited ones use counts against the
+        limits of this run too; they have others of their own only if they are given some, or their
+        agent is."""
         agent = check_id(name_of(agent, self._driver.site.agents), kind="agent")
-        who = self._scope.step(f"spawn {agent}", [agent, given], key)
+        who = self._scope("spawn").step(f"spawn {agent}", [agent, given], key)
         driver = self._driver
         for parent in (driver.run.id, *driver.memory.ancestors):
-            child = child_id(agent, parent, who)
+            child = child_id(agent, parent, who, ids=driver.memory.ids)
             is_mine = parent == driver.run.id
             if child in driver.memory.children and (
                 is_mine or driver.memory.children[child] == RunState.COMPLETED
@@ -319,7 +334,7 @@ class Context:
                 return ChildRun(driver, child)
         if agent not in driver.site.agents:
             raise AgentUnknown(agent, known=driver.site.agents)
-        child = child_id(agent, driver.run.id, who)
+        child = child_id(agent, driver.run.id, who, ids=driver.memory.ids)
         home = driver.memory.home
         born = Created(
             agent=agent,
@@ -327,15 +342,17 @@ class Context:
             input=dump(given),
             parent=driver.run.id,
             detached=detached,
+            depth=0 if detached else driver.run.depth + 1,
             by=driver.run.id,
             target=f"{home[0]}:{agent}" if home else None,
             cwd=home[1] if home else None,
             limits=(own := await self._limits_of(agent, limits, on_exhausted, detached=detached)),
             price=price_in(own) or driver.run.price,
             runaway=guarded_by(driver.site.agents[agent]) or driver.run.runaway,
+            ids=LONG_IDS,
         )
         await driver.begin(
-            ChildBorn(child=child, detached=detached, agent=agent),
+            ChildBorn(child=child, detached=detached, agent=agent, final=final),
             Append(run_id=child, events=[traced(born, driver.site.observer)], expected_seq=0),
         )
         return ChildRun(driver, child)
@@ -361,7 +378,15 @@ class Context:
         """Say what something has cost that you have done yourself: a call of a model, say. It is
         counted once, and against the limits of the run. What is not said is unknown, not nothing.
         """
-        key = self._scope.other("spent")
+        counts = (tokens_in, tokens_out)
+        is_fine = usd is None or (is_amount(usd) and usd <= MOST)
+        if not is_fine or any(n is not None and not (is_whole(n, 0) and n <= MOST) for n in counts):
+            raise InvalidInput(
+                f"Cannot count usd={usd!r}, tokens_in={tokens_in!r}, tokens_out={tokens_out!r} as "
+                f"spent: these are numbers from 0 to {MOST:g}, and tokens are whole ones. Nothing "
+                "was counted."
+            )
+        key = self._scope("spent").other("spent")
         if key not in self._driver.memory.values:
             micros = None if usd is None else round(usd * 1_000_000)
             cost = Spent(cost_usd_micros=micros, tokens_in=tokens_in, tokens_out=tokens_out)
@@ -372,7 +397,8 @@ class Context:
         name = name_of(agent, self._driver.site.agents)
         runs = (self.run_id, *self._driver.memory.ancestors)
         known = self._driver.memory.children | self._driver.run.children
-        return any(child_of(run, name, key, scope=self._names.path) in known for run in runs)
+        scope = Scope(self._names.path, ids=self._names.ids)
+        return any(child_of(run, name, key, scope) in known for run in runs)
 
     # --- what would be another the next time ---
 
@@ -392,7 +418,7 @@ class Context:
         """Wait. Durable: the run needs no process meanwhile, and a restart does not begin anew."""
         if not 0 <= seconds < 10**9:
             raise InvalidInput(f"Cannot sleep for {seconds} s. Nothing was changed.")
-        name = self._scope.other("sleep")
+        name = self._scope("sleep").other("sleep")
         due_ms = await self._driver.site.journal.now_ms() + round(seconds * 1000)
         text = f"sleeping {seconds:g} s"
         await answered(
@@ -400,7 +426,7 @@ class Context:
         )
 
     async def _remember(self, kind: str, make: Callable[[], Any]) -> Any:
-        key = self._scope.other(kind)
+        key = self._scope(kind).other(kind)
         if key not in self._driver.memory.values:
             value = dump(make())
             await self._driver.begin(Remembered(key=key, value=value))
@@ -412,6 +438,7 @@ def entering(agent: Agent) -> Callable[[Driver], Coroutine[Any, Any, Any]]:
     """How an agent is entered: from the top, with what it needs made anew."""
 
     async def enter(driver: Driver) -> Any:
+        driver.makes_deps = agent.deps
         deps = agent.deps() if agent.deps else None
         return await agent.enter(Context(driver, deps), load(driver.memory.input))
 

@@ -2,22 +2,23 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Generator
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterator
 from contextlib import contextmanager
 from typing import Any, Final, TypeAlias, TypeVar
 
-from pullcord.core.events import Event, StepInterrupted
+from pullcord.core.events import Event, LateResult, StepInterrupted
 from pullcord.core.run import Run
-from pullcord.core.screening import Guards
+from pullcord.core.screening import Guards, texts_in
 from pullcord.core.states import RunState
 from pullcord.errors import (
     BudgetBusy,
+    Fenced,
     ImpossibleEvent,
     KillSwitchEngaged,
     OutOfLimits,
     StorageFailed,
 )
-from pullcord.journal.ledger import Change, Claim
+from pullcord.journal.ledger import Change, Claim, Lease
 from pullcord.runtime.alarms import Alarm
 from pullcord.runtime.flight import Flight, current_flight
 from pullcord.runtime.gate import Gate
@@ -38,14 +39,16 @@ class Doors:
 
     def __init__(self, site: Site, claim: Claim, guards: Guards, life: Life = UNSEEN) -> None:
         self.site = site
-        self.guards = guards
+        self.guards = guards.in_run(self._told)
         self.memory = Memory()
+        self.one_card = asyncio.Lock()  # what several steps have to ask is asked once
         self.whose = claim.whose  # by what the kill switch knows it
         self.mine = Ownership(site.journal, claim, life)
         self.mine.after_turn = self._see_who_it_was
         self.gate = Gate(self.news)
         self.defers: dict[str, Callable[[], Awaitable[object]]] = {}
         self.tools: dict[str, Tool[..., Any]] = {}  # by step: those called in this life
+        self.makes_deps: Callable[[], Any] | None = None  # what its agent needs: made anew by this
         self.is_only_unwinding = False  # entered only to find out how to release what it holds
         self._flights: set[Flight] = set()
         self._waiting = 0  # doors that wait for an answer, a child, a timer
@@ -53,6 +56,7 @@ class Doors:
         self._news = asyncio.Event()
         self._moved: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._is_dropped = False
+        self.is_lost = False  # by the store's word; set by the thread that renews
         self._heard_seq = 0  # the last record that the journal has told of
         self._may_cut = False  # the time that a shutdown gives to steps is over
         self._later: set[asyncio.Task[None]] = set()
@@ -63,9 +67,24 @@ class Doors:
         return self.mine.run
 
     @property
+    def lease(self) -> Lease:
+        return self.mine.lease
+
+    @property
     def lets_steps_finish(self) -> bool:
         """Whether a step may go past its checkpoint although the run is not running."""
         raise NotImplementedError
+
+    def _told(self) -> Iterator[str]:
+        """What came to the run from outside, as far as it is not in this life's results of tools:
+        an agent that repeats it does not recite its prompt."""
+        yield from texts_in(self.memory.input)
+        yield from (told.text for told in self.run.instructions.values())
+        for answer in self.memory.answers.values():
+            yield from texts_in(answer)
+        for step, past in self.memory.steps.items():
+            if (known := self.run.steps.get(step)) is not None and known.tool:
+                yield from texts_in(past.result)
 
     def news(self) -> None:
         """Something may have changed: look again."""
@@ -125,18 +144,39 @@ class Doors:
             lambda: self.mine.say(part, text, offset=offset, while_pausing=while_pausing)
         )
 
+    async def testify(self, late: LateResult) -> None:
+        """Tell whoever owns the run now what became of a step that was begun here."""
+        await self.site.journal.testify(self.run.id, late)
+
     # --- waiting ---
 
     async def may_start(self) -> None:
-        """Wait until nothing forbids to call something: not the gate, and not the kill switch.
+        """Wait until nothing forbids to call something: not the gate, not the kill switch, and not
+        the lease.
 
         Raises:
             Interrupted: the run is being unwound.
+            Fenced: another process owns the run now.
         """
         await self.gate.passes()
         while self.refusal():
             await self._heed_the_switch()
             await self.gate.passes()
+        await self.licensed()
+
+    async def licensed(self) -> None:
+        """Return when this process may act, by its own clock: at once, unless it stood still or
+        could not reach its store for as long as its lease. Then its lease is renewed first.
+
+        Raises:
+            Fenced: another process owns the run now.
+        """
+        while self.is_lost or not self.site.licence.holds:
+            if self.is_lost or self._is_dropped:
+                epoch, why = self.lease.epoch, "another process has taken it over"
+                raise Fenced(self.run.id, epoch=epoch, current_epoch=self.run.epoch, why=why)
+            self.site.licence.ask()
+            await self.moved()
 
     def refusal(self) -> str:
         """Why the kill switch lets nothing start for this run. Empty: it does."""

@@ -25,7 +25,7 @@ from pullcord.core.events import (
 )
 from pullcord.core.screening import NO_GUARDS, Guards
 from pullcord.core.states import RunState
-from pullcord.core.undo import to_undo
+from pullcord.core.undo import is_anything_left_to_undo, to_undo
 from pullcord.errors import Fenced, JournalClosed, PullcordError, StorageFailed
 from pullcord.journal.holding import pause_by
 from pullcord.journal.ledger import Claim
@@ -33,11 +33,20 @@ from pullcord.killswitch.flags import Flag
 from pullcord.runtime.alarms import Alarm
 from pullcord.runtime.doors import Doors
 from pullcord.runtime.entry import Entry
-from pullcord.runtime.flight import Flight, described, together
+from pullcord.runtime.failing import described
+from pullcord.runtime.flight import Flight
 from pullcord.runtime.guarding import RESULT, trip
-from pullcord.runtime.left_behind import end_texts, judge_what_was_begun, name_the_vanished
+from pullcord.runtime.left_behind import (
+    end_texts,
+    judge_what_was_begun,
+    name_approved_and_never_called,
+    name_policies_without_a_tool,
+    name_the_vanished,
+    name_what_goes_on,
+)
 from pullcord.runtime.memory import remember
 from pullcord.runtime.observing import UNSEEN, Life
+from pullcord.runtime.ownership import together
 from pullcord.runtime.processes import Process
 from pullcord.runtime.reaching import Reach
 from pullcord.runtime.releasing import Releasing
@@ -64,7 +73,7 @@ class Driver(Doors):
         life: Life = UNSEEN,
     ) -> None:
         super().__init__(site, claim, guards, life)
-        self._enter, self._code_version = enter, code_version
+        self._enter, self._code_version, self._claim = enter, code_version, claim
         self._entry = self._new_entry(claim.run.id)
         self._is_over = self._is_leaving = self._is_parking = False
         self.is_gone = asyncio.Event()  # nobody drives the run here any more
@@ -123,7 +132,7 @@ class Driver(Doors):
     async def drive(self) -> None:
         """Carry the run on. Returns when it is at rest and no longer in memory, or lost."""
         try:
-            await judge_what_was_begun(self)
+            await judge_what_was_begun(self, self._claim)
             await end_texts(self)
             self.news()
             self.memory = await self._try(lambda: remember(self.site.journal, self.run))
@@ -185,10 +194,7 @@ class Driver(Doors):
             self._is_behind, self._looks = False, 0
             await self._try(self.mine.catch_up)
         self._wake_waiters()
-        mine, now = self.mine.lease.epoch, self.run.epoch
-        if mine != now:
-            why = "another process has taken it over"
-            raise Fenced(self.run.id, epoch=mine, current_epoch=now, why=why)
+        self.mine.check()
         self.hold_off()
         if self._held_by:
             await self._tell_of_hold(self._held_by)
@@ -322,7 +328,7 @@ class Driver(Doors):
                 await self._give_back()
             return
         # If it is not to be had, somebody has paused it again, or taken it: the next look tells.
-        ttl_s = self.site.habits.lease_s
+        ttl_s = self.site.licence.ttl_s
         await self._try(lambda: self.mine.retake(ttl_s=ttl_s, code_version=self._code_version))
         self._rung = ""
         self.news()
@@ -380,7 +386,7 @@ class Driver(Doors):
             if self._is_leaving and self._may_cut:
                 await self._give_back()
             return
-        if self.is_switched_off and (to_undo(self.run) or self.run.defers):
+        if self.is_switched_off and (is_anything_left_to_undo(self.run) or self.run.defers):
             if self._is_leaving:
                 await self._give_back()
             return
@@ -394,6 +400,7 @@ class Driver(Doors):
         if not self._released(hurry=is_hurried):
             return
         await end_texts(self)
+        await name_what_goes_on(self)
         if await self.record(Cancelled(rung=self._highest()), release=True):
             self._is_over = True
         self.news()
@@ -419,6 +426,8 @@ class Driver(Doors):
         await end_texts(self)
         if isinstance(end, Completed):
             await name_the_vanished(self)
+        await name_policies_without_a_tool(self)
+        await name_approved_and_never_called(self)
         said = self._stopped(end) if self.run.state is _S.STOPPING else end
         said = self.site.journal.sealed(said)
         recorded = await self.record(said, release=True)
@@ -448,7 +457,7 @@ class Driver(Doors):
         self._held_by = flag
         self.gate.shut()
         for flight in list(self._flights):
-            flight.stop(doubt=self.refusal())
+            flight.stop(doubt=flag.said())
             flight.hurry()
         if self._undoing:
             self._undoing.leave(now=True)
@@ -466,10 +475,13 @@ class Driver(Doors):
         self._held_by = None
 
     def cut_sockets(self) -> None:
-        """Shut what its model calls talk through. From any thread."""
+        """Shut what its model calls talk through, and kill what its steps have started. From any
+        thread."""
         for flight in tuple(self._flights):
             if flight.transport:
                 flight.transport()
+            if flight.started:
+                flight.started.kill()
 
     def going_on(self) -> list[tuple[str, str]]:
         """What goes on although the kill switch holds it. Asked by its thread."""
@@ -486,12 +498,32 @@ class Driver(Doors):
             left = [(f"the agent of {of}", "its own code ignores being cancelled")]
         return left
 
+    # --- the lease ---
+
+    def lapse(self) -> None:
+        """This process may not act now: it stood still, or cannot reach its store."""
+        for flight in tuple(self._flights):
+            flight.lapse()
+
+    def look_again(self) -> None:
+        """There may be records that it has not heard of."""
+        self._is_behind = True
+        self.news()
+
+    def renewed(self) -> None:
+        """It may again, as if nothing had been."""
+        for flight in tuple(self._flights):
+            flight.renewed()
+        self._wake_waiters()
+
     # --- bringing things to rest ---
 
     def _land(self, flight: Flight) -> None:
         self._flights.discard(flight)
-        if flight.rung == "abandoned":
+        if flight.rung == "abandoned" or (flight.rung and flight.is_working):
             self.mind(f"step {flight.name!r}", lambda: flight.is_working)
+        elif flight.started and (started := flight.started).is_told_of:
+            self.mind(f"what step {flight.name!r} has started", lambda: started.goes_on)
         is_stopping = self.run.state in (_S.PAUSING, _S.CANCELLING)
         if is_stopping and (flight.rung == "abandoned" or not self._rung):
             self._rung = flight.rung
@@ -527,7 +559,7 @@ class Driver(Doors):
 
     def _undone(self, *, hurry: bool) -> bool:
         """Whether nothing is left to be undone. It is never given up for being in a hurry."""
-        if not to_undo(self.run):
+        if not is_anything_left_to_undo(self.run):
             return True
         if (self._undoing is None or self._undoing.is_over) and not self._is_leaving:
             self._undoing = Undoing(self)
@@ -580,6 +612,8 @@ class Driver(Doors):
             alarm.off()
         for flight in self._flights:
             flight.stop()
+            if flight.landed:  # what it has done all the same is told to who owns the run now
+                self.site.waits_for(flight.landed)
         for side in self._sides:
             side.cancel()
         if self._undoing:

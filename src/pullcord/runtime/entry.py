@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import traceback
 from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
@@ -11,8 +10,9 @@ from pullcord.core.screening import Guards, Hit
 from pullcord.core.values import dump
 from pullcord.errors import InvalidInput, OutOfLimits
 from pullcord.runtime.alarms import Alarm, Alarms
-from pullcord.runtime.flight import described
+from pullcord.runtime.failing import ToolFailed, described
 from pullcord.runtime.gate import Gate
+from pullcord.warden.frames import told
 
 _log: Final = logging.getLogger("pullcord.runtime")
 
@@ -68,11 +68,11 @@ class Entry:
         if isinstance(error := self._task.exception(), OutOfLimits):
             return Failed(error="")  # it was told, and had nothing to give
         if error:
-            where = "".join(traceback.format_exception(error)).encode(errors="backslashreplace")
-            if self._is_caught(self._guards.hit_in(f"{where.decode()}\n{described(error)}")):
+            where = told(error)
+            if self._is_caught(self._guards.hit_in(f"{where}\n{described(error)}")):
                 return self._withheld("why it failed")
-            _log.warning("Run %s fails.\n%s", self._run_id, where.decode())
-            return Failed(error=described(error))
+            _log.warning("Run %s fails.\n%s", self._run_id, where)
+            return Failed(error=_with_place(error))
         try:
             result = dump(self._task.result())
         except InvalidInput as refused:
@@ -138,3 +138,9 @@ class Entry:
                 _log.warning("The agent of %s ignores being cancelled; left behind.", self._run_id)
                 self._let_go(lambda: self.is_in_memory)
         self._news()
+
+
+def _with_place(error: BaseException) -> str:
+    """What the agent raised. Of a process tool's own error also where: `StepError` says that."""
+    said = described(error)
+    return f"{said} ({error.at})" if isinstance(error, ToolFailed) and error.at else said

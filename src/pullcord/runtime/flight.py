@@ -10,14 +10,12 @@ from collections.abc import Awaitable, Callable, Coroutine
 from contextvars import ContextVar
 from typing import Any, Final, Literal
 
-import msgspec
-
 from pullcord.core.events import (
     AttentionRaised,
     Effect,
     Event,
+    LateResult,
     Rung,
-    RunIn,
     Spent,
     StepFailed,
     StepFinished,
@@ -27,60 +25,23 @@ from pullcord.core.events import (
 from pullcord.core.judging import in_doubt
 from pullcord.core.run import Run
 from pullcord.core.undo import undo_item
-from pullcord.core.values import dump
-from pullcord.errors import Fenced, InvalidInput, JournalClosed
+from pullcord.core.values import NULL, dump
+from pullcord.errors import Fenced, InvalidInput, JournalClosed, PullcordError
 from pullcord.journal.clock import Clock
 from pullcord.runtime.alarms import Alarm, Alarms
-from pullcord.runtime.ownership import Wanted
-from pullcord.runtime.processes import Ended, NotStarted, Process
+from pullcord.runtime.failing import Cut, Happened, Lost, ToolFailed, Vanished, described
+from pullcord.runtime.manner import Manner
+from pullcord.runtime.ownership import Wanted, together
+from pullcord.runtime.processes import NotStarted, Process
+from pullcord.runtime.started import HURRY_S, STARTER, Started
+from pullcord.warden.frames import own_place, own_traceback
 
 Record = Callable[[Wanted], Awaitable[list[Event]]]
 Call = Callable[[], Awaitable[Any]]
 Pass = Callable[[Event], Awaitable[Event]]
-HURRY_S: Final = 0.05
 _NUDGE_S: Final = 0.5  # how long a call may take to see that its connection was shut
 _WARDEN_S: Final = 3.0  # what the warden may take beyond its ladder before it is not believed in
-_ERROR_CHARS: Final = 4000
-
-
-class Manner(msgspec.Struct, frozen=True, kw_only=True):
-    """How a step is carried out, as far as stopping it goes."""
-
-    effect: Effect = "once"
-    run_in: RunIn = ""
-    timeout_s: float | None = None
-    grace_s: float = 2.0  # how long it may take to heed each rung of the ladder
-    on_pause: Literal["finish", "cancel", "freeze", "hold"] = "finish"
-    hold_s: float = 0.0  # with `hold`: how long it may go on, unseen, before a pause cuts it
-    on_redirect: Literal["finish", "cancel"] = "finish"
-
-
-class Cut(Exception):
-    """The process of a tool was stopped, by the warden's word."""
-
-    def __init__(self, ended: Ended) -> None:
-        super().__init__(ended.why or f"stopped ({ended.rung})")
-        self.ended = ended
-
-
-class Lost(Exception):
-    """Nobody can say what became of a process tool: whoever held it is gone."""
-
-
-class Happened(Exception):
-    """A tool ran to its end, and what came out of it cannot be stored."""
-
-
-class ToolFailed(Exception):
-    """A process tool raised: what it said, in words."""
-
-    def __init__(self, error: str) -> None:
-        super().__init__(error)
-        self.error = error
-
-
-class Vanished(ToolFailed):
-    """Its process ended without a word: what it had done by then, nobody knows."""
+_IGNORES: Final = "its function, which ignores being cancelled"
 
 
 class Flight:
@@ -100,6 +61,9 @@ class Flight:
         clock: Clock,
         passed: Pass | None = None,
         refusal: Callable[[], str] = str,
+        licensed: Callable[[], Awaitable[None]],
+        testify: Callable[[LateResult], Awaitable[None]],
+        started: Started | None = None,
     ) -> None:
         self.step, self.name, self.attempt, self.manner = step, name, attempt, manner
         self.begun_seq = begun_seq
@@ -109,11 +73,16 @@ class Flight:
         self.is_withheld = False  # a guard has found something in what came of it
         self.value: Any = None
         self.error: BaseException | None = None
-        self._record, self._later, self._clock = record, later, clock
+        self._record, self._later, self._clock, self._alarms = record, later, clock, alarms
         self._passed = passed  # what may be recorded of an outcome
         self._refusal = refusal  # why nothing may be called now, if so
+        self._licensed = licensed  # returns when this process may act
+        self._testify = testify  # records what became of it when the run is another's
+        self.started = started  # what it starts beside itself, if that is looked at
+        self._left: tuple[str, ...] = ()  # of that, and of itself: what goes on although it was cut
         self.spent: Spent | None = None  # what it has cost so far, if it costs anything
         self.transport: Callable[[], bool] | None = None  # closes what it talks through, if any
+        self.halt: Callable[[], None] | None = None  # stops the thread it runs in, if that can be
         self._process: Process | None = None
         self._is_freezing = False
         self._has_begun = False  # its function was called
@@ -147,8 +116,9 @@ class Flight:
 
     @property
     def is_working(self) -> bool:
-        """Its function was called, and has not come to an end."""
-        return self._has_begun and self._inner is not None and not self._inner.done()
+        """Its function was called, and that or what it has started has not come to an end."""
+        is_inside = self._inner is not None and not self._inner.done()
+        return self._has_begun and (is_inside or bool(self.started and self.started.goes_on))
 
     def is_by(self, task: "asyncio.Task[Any]") -> bool:
         return task is self._inner
@@ -207,7 +177,9 @@ class Flight:
             grace_s += _WARDEN_S
         else:
             self.rung = "stop_requested" if self.manner.run_in == "remote" else "task_cancel"
-            if self._inner and self.manner.run_in != "thread":
+            if self.halt:
+                self.halt()
+            elif self._inner and self.manner.run_in != "thread":
                 self._inner.cancel()
         self._ladder.set(grace_s)
 
@@ -241,6 +213,20 @@ class Flight:
             self._process.thaw()
             self.go_on()
 
+    def lapse(self) -> None:
+        """Its owner may not act now. What the warden holds stands still by itself, so its time
+        stops; an open answer of a model is waited for, and then cut."""
+        if self._process:
+            self._stop_timer()
+        elif self.manner.on_pause == "hold" and not self.rung and not self._hold.is_set:
+            self._hold.set(self.manner.hold_s)
+
+    def renewed(self) -> None:
+        """Its owner may act again."""
+        self._hold.off()
+        if self._process and not self.is_held:
+            self._start_timer()
+
     @property
     def is_frozen(self) -> bool:
         return self._is_freezing and self.is_held
@@ -249,14 +235,17 @@ class Flight:
         """It stands still: its time stops."""
         if not self.is_held:
             self.is_held = True
-            if self._left_s is not None and self._timer.is_set:
-                self._timer.off()
-                self._left_s = max(self._left_s - (self._now() - self._running_since), 0.0)
+            self._stop_timer()
 
     def go_on(self) -> None:
         if self.is_held:
             self.is_held = False
             self._start_timer()
+
+    def _stop_timer(self) -> None:
+        if self._left_s is not None and self._timer.is_set:
+            self._timer.off()
+            self._left_s = max(self._left_s - (self._now() - self._running_since), 0.0)
 
     def _start_timer(self) -> None:
         if self._left_s is not None and not self.rung:
@@ -282,14 +271,27 @@ class Flight:
             await asyncio.wait({inner, self._abandoned}, return_when=asyncio.FIRST_COMPLETED)
             for alarm in (self._ladder, self._timer, self._hold, self._nudge):
                 alarm.off()
+            if self.rung and self._has_begun and self.started:
+                await self._stop_what_it_started(self.started)
             if not inner.done():
                 return await self._let_go(inner)
             return await self._decide(self._outcome(inner))
-        except (Fenced, JournalClosed):
-            return None  # another process owns the run; it judges this attempt
+        except JournalClosed:
+            return None
+        except Fenced:  # another process owns the run; it judges this attempt
+            await self._tell_who_owns_it(inner)
+            return None
+
+    async def _stop_what_it_started(self, started: Started) -> None:
+        reached, self._left = await started.stop(
+            self._alarms, self.manner.grace_s, lambda: self._is_hurried
+        )
+        self.rung = reached or self.rung
 
     async def _carry_out(self, call: Call) -> Any:
         _FLIGHT.set(self)
+        STARTER.set(self.started)
+        await self._licensed()  # the last look: between it and the call nothing is awaited
         if refused := self._refusal():
             self.rung = self.rung or "cooperative"
             raise NotStarted(refused)
@@ -314,7 +316,9 @@ class Flight:
             try:
                 self.value = inner.result()
                 result = dump(self.value)
-                return StepFinished(step=self.step, attempt=self.attempt, result=result)
+                return StepFinished(
+                    step=self.step, attempt=self.attempt, result=result, still_running=self._left
+                )
             except InvalidInput as refused:  # it happened, but nobody could ever read what came out
                 self.error = Happened(f"it happened, but {described(refused)}")
         return self._failed(self.error)
@@ -323,10 +327,13 @@ class Flight:
         """Record what became of it, together with what makes people look at it, if anything."""
         outcome = await self._as_it_may_be(outcome)
         with_it: list[Event] = []
-        if isinstance(outcome, StepInDoubt):
-            with_it.append(in_doubt(self.step, self.name))
+        if self._is_doubtful(outcome):
+            more = f"still running: {', '.join(self._left)}." if self._left else ""
+            with_it.append(in_doubt(self.step, self.name, more))
         elif isinstance(self.error, Cut) and self.error.ended.survivors:
             with_it.append(self._left_behind(f"processes {self.error.ended.survivors}"))
+        elif self._left:
+            with_it.append(self._left_behind(", ".join(self._left)))
         if self.spent is not None:
             with_it.append(self.spent)
         if not with_it:
@@ -338,22 +345,53 @@ class Flight:
             await self._record(self.spent)  # it was paid for, whatever became of it
         return recorded
 
+    def _is_doubtful(self, outcome: Event) -> bool:
+        """Nobody knows whether it happened. Its agent may be told; people are to know too."""
+        is_told = isinstance(outcome, StepFailed) and outcome.happened == "maybe"
+        return isinstance(outcome, StepInDoubt) or (is_told and self.effect == "once")
+
     async def _as_it_may_be(self, outcome: Event) -> Event:
         """Without what a guard has found in it: nobody is to see that, nor the agent."""
         passed = await self._passed(outcome) if self._passed else outcome
         if passed != outcome:
             said = passed.error if isinstance(passed, StepFailed) else ""
-            self.value, self.error = None, ToolFailed(said) if said else None
+            self.value, self.error = None, ToolFailed(said) if said else None  # without its place
             self.is_withheld = True
         return passed
 
     def _failed(self, error: BaseException) -> Event:
-        happened = ""
+        happened: Literal["", "yes", "maybe"] = ""
         if self.effect != "none":
             is_unheard = isinstance(error, Vanished | Lost)
             happened = "yes" if isinstance(error, Happened) else "maybe" if is_unheard else ""
-        said = described(error)
-        return StepFailed(step=self.step, attempt=self.attempt, error=said, happened=happened)
+        return self._failed_or_in_doubt(happened)
+
+    def _failed_or_in_doubt(self, happened: Literal["", "yes", "maybe"]) -> Event:
+        """What may have happened is asked of the tool, if it can say; else its agent is told."""
+        assert self.error is not None
+        step, attempt, why = self.step, self.attempt, described(self.error)
+        left = self._left
+        if happened == "maybe" and self.effect == "once" and self.manner.has_probe:
+            rung = self.rung
+            return StepInDoubt(step=step, attempt=attempt, why=why, rung=rung, still_running=left)
+        at, raised_in = self._raised_in(self.error)
+        return StepFailed(
+            step=step,
+            attempt=attempt,
+            error=why,
+            happened=happened,
+            rung=self.rung,
+            at=at,
+            traceback=raised_in,
+            still_running=left,
+        )
+
+    def _raised_in(self, error: BaseException) -> tuple[str, str]:
+        """Where in a sync tool's own code. An async one raises where it is awaited."""
+        if isinstance(error, ToolFailed):
+            return error.at, error.traceback
+        is_sync = self.manner.run_in == "thread"
+        return (own_place(error), own_traceback(error)) if is_sync else ("", "")
 
     def _cut(self) -> Event:
         ended = self.error.ended if isinstance(self.error, Cut) else None
@@ -368,15 +406,11 @@ class Flight:
             may = began and self.effect != "none"
             said = f"it took longer than {self.manner.timeout_s:g} s"
             self.error = TimeoutError(said + ("; it may have had an effect" if may else ""))
-            return StepFailed(
-                step=self.step,
-                attempt=self.attempt,
-                error=described(self.error),
-                happened="maybe" if may else "",
-                rung=self.rung,
-            )
+            return self._failed_or_in_doubt("maybe" if may else "")
         if self._doubt and began:
-            return StepInDoubt(step=self.step, attempt=self.attempt, why=self._doubt)
+            return StepInDoubt(
+                step=self.step, attempt=self.attempt, why=self._doubt, still_running=self._left
+            )
         return StepInterrupted(
             step=self.step,
             attempt=self.attempt,
@@ -384,12 +418,15 @@ class Flight:
             began=began,
             redirected=self.is_redirected,
             ladder_ms=ended.ladder_ms if ended else {},
+            still_running=self._left,
         )
 
     async def _let_go(self, inner: asyncio.Task[Any]) -> list[Event] | None:
         """It ignores every way of stopping it. Say so, and keep what still comes out of it."""
+        itself = "a thread, which cannot be stopped" if self.manner.run_in == "thread" else ""
+        self._left = (itself or _IGNORES, *self._left)
         outcome = self._cut()
-        what = "a thread, which cannot be stopped" if self.manner.run_in == "thread" else ""
+        what = ", ".join(self._left) if itself or len(self._left) > 1 else ""
         recorded = await self._record(together(outcome, self._left_behind(what)))
         inner.add_done_callback(lambda _: self._later(self._late(inner)))
         return recorded[:1] if recorded else await self._record(outcome)
@@ -415,10 +452,33 @@ class Flight:
         try:
             if not inner.cancelled():
                 self._is_timed_out = False
+                self._left = self.started.left() if self.started else ()
                 await self._record(await self._as_it_may_be(self._outcome(inner)))
                 await self._record(self._too_late_to_be_undone)
+        except Fenced:
+            await self._tell_who_owns_it(inner)
         except Exception:
-            pass  # the run is another's by now, or the journal closed: nobody is left to be told
+            pass  # the journal is closed: nobody is left to be told
+
+    async def _tell_who_owns_it(self, inner: asyncio.Task[Any]) -> None:
+        """Its run is another's. What it has done all the same is evidence there; and so is that
+        nothing of it goes on any more. What still goes on is heard of when it ends."""
+        if not inner.done():
+            inner.add_done_callback(lambda _: self._later(self._tell_who_owns_it(inner)))
+            return
+        outcome = self._outcome(inner)
+        error = outcome.error if isinstance(outcome, StepFailed) else "it was stopped"
+        if not self._has_begun:
+            error = "it had not begun, and never did"
+        late = LateResult(step=self.step, attempt=self.attempt, error=error)
+        if isinstance(outcome, StepFinished):
+            passed = await self._as_it_may_be(outcome)
+            done = passed.result if isinstance(passed, StepFinished) else NULL
+            late = LateResult(step=self.step, attempt=self.attempt, result=done)
+        try:
+            await self._testify(late)
+        except PullcordError:
+            pass  # the journal is closed, or cannot be reached: nobody is left to be told
 
 
 _FLIGHT: Final[ContextVar[Flight | None]] = ContextVar("pullcord-flight", default=None)
@@ -427,22 +487,3 @@ _FLIGHT: Final[ContextVar[Flight | None]] = ContextVar("pullcord-flight", defaul
 def current_flight() -> Flight | None:
     """The step in whose function this is called, if any."""
     return _FLIGHT.get()
-
-
-def together(*events: Event) -> Wanted:
-    """Events of which no crash may leave one without the other."""
-    return lambda _: events
-
-
-def described(error: BaseException) -> str:
-    """An error as text that can be stored, whatever is in it."""
-    if isinstance(error, ToolFailed):
-        return error.error[:_ERROR_CHARS]
-    try:
-        said = str(error).strip().encode(errors="backslashreplace").decode().replace("\0", "\\0")
-    except BaseException:  # even that may fail, and must not take the run with it
-        said = "it cannot say what it is"
-    if isinstance(error, Happened):
-        return said[:_ERROR_CHARS]
-    name = type(error).__name__
-    return f"{name}: {said[:_ERROR_CHARS]}" if said else name

@@ -4,11 +4,12 @@ from collections.abc import Awaitable, Callable
 from typing import NamedTuple, TypeAlias
 
 from pullcord.core.events import Created
-from pullcord.core.limits import Limits, Then, price_in
+from pullcord.core.limits import Limits, Then, inherited, price_in
 from pullcord.core.run import Run
 from pullcord.core.values import dump
 from pullcord.errors import InvalidInput
 from pullcord.journal.journal import Journal
+from pullcord.runtime.identity import LONG_IDS
 from pullcord.runtime.limiting import Given
 
 LimitsFor: TypeAlias = Callable[[str, Given, Then | None, str], Awaitable[Limits]]
@@ -42,7 +43,9 @@ async def born_of(journal: Journal, run_id: str, fork: Fork, limits_for: LimitsF
             f"started. See its records: pullcord show {run_id}"
         )
     is_aside = fork.aside is not None  # a question: a run out of budget can be asked too
-    own = await _limits_like(source, fork, limits_for)
+    bound = await journal.budgets_of(run_id)
+    known, used = inherited(bound) if bound else (None, await journal.used(run_id))
+    own = await _limits_like(source, known, fork, limits_for)
     return Created(
         agent=first.agent,
         thread=fork.made,
@@ -57,15 +60,18 @@ async def born_of(journal: Journal, run_id: str, fork: Fork, limits_for: LimitsF
         model=first.model,
         limits=own,
         price=price_in(own) or source.price,
-        used=None if is_aside else await journal.used(run_id),
+        used=None if is_aside else used,
         runaway=first.runaway,
+        ids=LONG_IDS if is_aside else first.ids,  # it knows again what its source has done
     )
 
 
-async def _limits_like(source: Run, fork: Fork, limits_for: LimitsFor) -> Limits:
-    """Those of the run that another goes on from, or others."""
+async def _limits_like(
+    source: Run, known: Limits | None, fork: Fork, limits_for: LimitsFor
+) -> Limits:
+    """Those that bind the run that another goes on from, or others."""
     given, then = fork.limits, fork.on_exhausted
-    if (known := source.limits) is not None and fork.aside is None:
+    if known is not None and fork.aside is None:
         if given is None and then is None:
             return known
         given, then = known.condition if given is None else given, then or known.then

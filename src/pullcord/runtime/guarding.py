@@ -88,6 +88,8 @@ async def outcome_passed(doors: Doors, outcome: Event) -> Event:
         return outcome
     found = _found_in(doors, outcome)
     if found is None:
+        if isinstance(outcome, StepFinished) and doors.run.steps[outcome.step].tool:
+            doors.guards.hear(outcome.result)
         return outcome
     if outcome.step not in doors.memory.tripped:  # else it has put the same out before
         await trip(doors, found, step=outcome.step)
@@ -96,20 +98,24 @@ async def outcome_passed(doors: Doors, outcome: Event) -> Event:
     if isinstance(outcome, StepInDoubt):
         return StepInDoubt(step=step, attempt=attempt, why=said)
     if isinstance(outcome, StepFailed):
-        return msgspec.structs.replace(outcome, error=f"ToolFailed: {said}")
+        return msgspec.structs.replace(outcome, error=f"ToolFailed: {said}", at="", traceback="")
     if found.on_hit == "cancel":  # late evidence, for whoever undoes it
         return StepFinished(step=step, attempt=attempt, result=dump(said))
     return StepFailed(step=step, attempt=attempt, error=f"ToolFailed: {said}", happened="yes")
 
 
 def _found_in(doors: Doors, outcome: StepFinished | StepFailed | StepInDoubt) -> Hit | None:
+    known = doors.run.steps[outcome.step]
+    guards = doors.guards.of_tools() if known.tool else doors.guards
     match outcome:
-        case StepFailed(error=text) | StepInDoubt(why=text):
-            return doors.guards.hit_in(text)
-        case StepFinished() if doors.run.steps[outcome.step].model:
+        case StepFailed(error=error, traceback=where):
+            return guards.hit_in(f"{where}\n{error}" if where else error)
+        case StepInDoubt(why=text):
+            return guards.hit_in(text)
+        case StepFinished() if known.model:
             return None  # it was looked at as it came
         case StepFinished(result=result):
-            return doors.guards.hit_in_json(result)
+            return guards.hit_in_json(result)
 
 
 def storable(text: str) -> str:

@@ -30,7 +30,7 @@ from pullcord.core.limits import Then, check_counts
 from pullcord.core.receipts import Receipt, receipt
 from pullcord.core.run import Run
 from pullcord.core.states import NEEDS_OWNER, TERMINAL, RunState
-from pullcord.core.undo import to_undo
+from pullcord.core.undo import is_anything_left_to_undo
 from pullcord.core.values import check_text, dump
 from pullcord.core.withhold import as_viewed
 from pullcord.errors import NotReached
@@ -230,15 +230,15 @@ class RunHandle:
         """Wait until a stop is in effect, or the run has ended, and whatever of it was to be undone
         is; return what it left behind."""
         run = await self.reached(*_AT_REST)
-        if run.ended and to_undo(run):
+        if run.ended and is_anything_left_to_undo(run):
             async with aclosing(self._journal.subscribe(self.id, after=Cursor(run.seq))) as stream:
-                while to_undo(run):
+                while is_anything_left_to_undo(run):
                     _, item = await anext(stream)
                     if isinstance(item, Record):
                         evolve(run, item)
         records = await self._journal.read(self.id)
         cut = {e.event.part: e.event.text for e in records if isinstance(e.event, TextEnded)}
-        return receipt(run, cut)
+        return receipt(run, cut, await self._journal.members(self.id))
 
     async def result(self) -> Any:
         """Wait until the run has ended and return what the agent returned.

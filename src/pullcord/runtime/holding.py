@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Final, TypeAlias
 
-from pullcord.killswitch.flags import Flag, Whose
+from pullcord.killswitch.flags import Scope, Whose
 from pullcord.runtime.driver import Driver
 
 _NAMED_MAX: Final = 50
@@ -18,7 +18,7 @@ class Holding:
     def __init__(
         self,
         drivers: Mapping[str, Driver],
-        covers: Callable[..., Flag | None],
+        covers: Callable[..., Scope | None],
         news: Callable[[], None],
     ) -> None:
         self._drivers, self._covers, self._news = drivers, covers, news

@@ -2,15 +2,17 @@
 
 from typing import Final, Protocol
 
-from pullcord.core.events import AttentionRaised, Event, TextEnded
+from pullcord.core.events import AttentionRaised, CallRefused, Event, TextEnded
 from pullcord.core.judging import judged
 from pullcord.core.run import Run
 from pullcord.errors import ImpossibleEvent
+from pullcord.journal.ledger import Claim
 from pullcord.journal.store import joined
-from pullcord.runtime.flight import together
+from pullcord.runtime.identity import LONG_IDS, named
 from pullcord.runtime.memory import Memory
-from pullcord.runtime.ownership import Wanted
+from pullcord.runtime.ownership import Wanted, together
 from pullcord.runtime.site import Site
+from pullcord.runtime.started import left_running
 
 _LOOKS: Final = 5
 
@@ -26,10 +28,13 @@ class Owner(Protocol):
     async def record(self, wanted: Wanted, /) -> list[Event]: ...
 
 
-async def judge_what_was_begun(owner: Owner) -> None:
-    """Judge what the owner before had begun."""
+async def judge_what_was_begun(owner: Owner, claim: Claim) -> None:
+    """Judge what the owner before had begun, when it has let go of it."""
+    before = await owner.site.journal.let_go_by(claim)
     for step in owner.run.open_steps():
-        await owner.record(together(*judged(owner.run, step)))
+        known = owner.run.steps[step]
+        may_act = before[known.owner].may_act(known.run_in)
+        await owner.record(together(*judged(owner.run, step, may_act=may_act)))
 
 
 async def end_texts(owner: Owner) -> None:
@@ -55,8 +60,53 @@ async def end_texts(owner: Owner) -> None:
             return
 
 
+async def name_what_goes_on(owner: Owner) -> None:
+    """What steps of this life have started and left running when they were done. It may serve
+    other runs too, so it is named and not stopped."""
+    for step, left in left_running(owner.run.id).items():
+        known = owner.run.steps.get(step)
+        if known is None or known.status != "finished" or known.still_running == left:
+            continue
+        text = (
+            f"Step {known.name!r} is done, and what it has started still runs: {', '.join(left)}. "
+            "Stop it by hand, if nothing else needs it."
+        )
+        kind = "not_stoppable"
+        await owner.record(AttentionRaised(item=step, kind=kind, text=text, still_running=left))
+
+
 async def name_the_vanished(owner: Owner) -> None:
     """Steps that were carried out, and that the code has no more."""
     for step, past in owner.memory.vanished():
         text = f"Step {past.name!r} was carried out, and the agent's code has it no more."
         await owner.record(AttentionRaised(item=f"vanished-{step}"[:64], text=text))
+
+
+async def name_policies_without_a_tool(owner: Owner) -> None:
+    """Policies for names that no code mentions and no run has called: they protect nothing."""
+    for name in owner.site.policy_names.unseen():
+        text = (
+            f"A policy is given for a tool {name!r}, and there is none of that name: it protects "
+            "nothing. Spell it as the tool is called, or remove it: open(..., tools=...)."
+        )
+        await owner.record(AttentionRaised(item=named(LONG_IDS, "policy", name), text=text))
+
+
+async def name_approved_and_never_called(owner: Owner) -> None:
+    """Calls that a person has allowed, and that the agent never came to: its code was changed.
+    Not those that somebody has overruled since, by saying something new."""
+    for question, asked in list(owner.run.questions.items()):
+        is_lost = asked.verdict == "approved" and asked.step not in owner.run.steps
+        is_overruled = max(owner.run.instructions, default=0) > asked.settled_seq
+        if not is_lost or is_overruled or asked.step in owner.memory.refused:
+            continue
+        why = "it was approved, and the agent's code did not come to it again: nothing was called"
+        text = (
+            f"{asked.tool!r} was approved and never called: the agent's code has it no more, or "
+            "calls it otherwise. Nothing of it was begun. Do by hand what it was approved for, or "
+            "start again."
+        )
+        said = CallRefused(step=asked.step, name=asked.tool, outcome="not_started", why=why)
+        item = AttentionRaised(item=question, text=text)
+        if await owner.record(together(said, item)):
+            owner.memory.refused[asked.step] = said

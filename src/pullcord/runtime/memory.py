@@ -5,6 +5,7 @@ it goes on from had finished, up to the record where it was forked.
 """
 
 from collections.abc import Iterable, Sequence
+from typing import Literal
 
 import msgspec
 
@@ -32,9 +33,10 @@ from pullcord.core.events import (
     TextEnded,
 )
 from pullcord.core.run import Run, StepStatus
-from pullcord.core.undo import to_undo
+from pullcord.core.undo import children_to_undo, to_undo
 from pullcord.core.values import NULL, Json
 from pullcord.journal.journal import Journal
+from pullcord.runtime.identity import LONG_IDS, Identity, named
 
 
 class Past(msgspec.Struct):
@@ -53,10 +55,19 @@ class Past(msgspec.Struct):
     inherited: bool = False
     is_met: bool = False
     args: Json = NULL
-    happened: bool = False  # it failed only after it had its effect
+    happened: Literal["", "yes", "maybe"] = ""  # it failed, and had its effect, or may have had it
+    scope: str = ""
+    continues: bool = False  # of a request to a model: an answer that is cut is gone on with
     redirected: bool = False  # a redirect has stopped it, and its agent was told so
     began: bool = True  # False: it was stopped after its intent and before anything of it
     late: Json | None = None  # what came out of it after all
+    at: str = ""  # where in a sync tool's own code it was raised
+
+    @property
+    def is_unknown(self) -> bool:
+        """It may not be done twice, it may have happened, and nobody knows what came of it."""
+        is_open = self.began and self.status in ("in_doubt", "interrupted", "started")
+        return self.effect == "once" and is_open and not self.redirected
 
 
 class Memory:
@@ -64,6 +75,7 @@ class Memory:
 
     def __init__(self) -> None:
         self.input: Json = NULL
+        self.ids = 0  # how its ids are made
         self.model = ""  # that its agent is to use instead of its own
         self.is_aside = False  # it only answers a question about the run it was forked from
         self.home: tuple[str, str] | None = None  # the file of its agent, and where that was named
@@ -78,6 +90,7 @@ class Memory:
         self.children: dict[str, str] = {}  # child → how it ended, or nothing
         self.born: dict[str, str] = {}  # child of this run → its agent
         self.ancestors: list[str] = []  # the runs this one goes on from
+        self.first_begun_in: dict[str, str] = {}  # step that may have happened → which ancestor
         self._places: dict[tuple[str, str, int], str] = {}
 
     @classmethod
@@ -100,11 +113,10 @@ class Memory:
         for step in to_undo(elder):  # it is about to be gone
             theirs.steps.pop(step, None)
         for step, past in theirs.steps.items():
-            if past.status != "failed" and step not in self.steps:
-                past.inherited = True
-                if past.status == "started":
-                    past.status = "in_doubt"
-                self.steps[step] = past
+            if past.status != "failed" or past.happened:
+                self.first_begun_in[step] = elder.id
+            if (known := _as_inherited(past)) and step not in self.steps:
+                self.steps[step] = known
         approvals = {
             record.event.question
             for record in records
@@ -122,16 +134,39 @@ class Memory:
         for plan, items in theirs.plans.items():
             mine = self.plans.setdefault(plan, list(items))
             mine[:] = [item if item.item else items[n] for n, item in enumerate(mine)]
+        gone = {name for name, child in elder.children.items() if child.taken_back}
+        for child in gone.union(children_to_undo(elder)):  # what it did is undone, or about to be
+            theirs.children.pop(child, None)
         self.children = theirs.children | self.children
 
     def _without_contents(self) -> "Memory":
         bare = Memory()
         bare.steps = {
-            step: Past(past.name, past.digest, past.effect, past.attempt, "in_doubt")
+            step: Past(
+                past.name, past.digest, past.effect, past.attempt, "in_doubt", scope=past.scope
+            )
             for step, past in self.steps.items()
         }
         bare._places = self._places
         return bare
+
+    def told_apart(self, who: Identity) -> Identity:
+        """The same; under another id, if the one it would have is that of a step which it is not:
+        two calls whose hashes are alike, in a run whose ids are short."""
+        while past := self.steps.get(who.id):
+            if (past.scope, past.name, past.digest) == (who.scope, who.name, who.digest):
+                break
+            who = who._replace(id=named(LONG_IDS, who.name, who.id, who.scope, who.digest))
+        return who
+
+    def doubts(self) -> dict[str, Past]:
+        """Steps of the runs that this one goes on from which nobody may repeat unasked: each
+        happened, or may have, and what came of it is not known."""
+        return {
+            step: past
+            for step, past in self.steps.items()
+            if past.inherited and past.is_unknown and not (past.skipped or past.rerun)
+        }
 
     def changed(self, scope: str, name: str, place: int, digest: str) -> Past | None:
         """The step that stood at this place of its scope before, if its arguments were others."""
@@ -151,7 +186,7 @@ class Memory:
     def _take(self, event: Event) -> None:
         match event:
             case Created():
-                self.input = event.input
+                self.input, self.ids = event.input, event.ids
                 self.is_aside, self.model = event.aside, event.model
                 if event.target and event.cwd:
                     self.home = (event.target.rpartition(":")[0], event.cwd)
@@ -165,6 +200,8 @@ class Memory:
                     event.attempt,
                     failures=failures,
                     args=event.args,
+                    scope=event.scope,
+                    continues=event.continues,
                 )
                 if event.place:
                     place = (event.scope, event.name, event.place)
@@ -173,8 +210,9 @@ class Memory:
                 self._decide(event.step, "finished", result=event.result)
             case StepFailed():
                 self._decide(event.step, "failed", error=event.error)
+                self.steps[event.step].at = event.at
                 self.steps[event.step].failures += 1
-                self.steps[event.step].happened = event.happened == "yes"
+                self.steps[event.step].happened = event.happened
             case StepInterrupted():
                 self._decide(event.step, "interrupted")
                 self.steps[event.step].redirected = event.redirected
@@ -184,7 +222,7 @@ class Memory:
             case CallRefused():
                 self.refused[event.step] = event
             case StepInDoubt():
-                self._decide(event.step, "in_doubt")
+                self._decide(event.step, "in_doubt", error=event.why)
             case DoubtSettled(choice="happened"):
                 self._decide(event.step, "finished", result=event.result)
             case DoubtSettled():
@@ -217,6 +255,19 @@ class Memory:
     ) -> None:
         past = self.steps[step]
         past.status, past.result, past.error = status, result, error
+
+
+def _as_inherited(past: Past) -> Past | None:
+    """What a run that goes on from another knows of a step of that. None: it is simply begun anew,
+    because it failed without an effect, or may have it twice."""
+    if past.status == "failed" and (past.effect != "once" or not past.happened):
+        return None
+    known = msgspec.structs.replace(past, inherited=True)
+    if known.late is not None and known.status != "finished" and not known.redirected:
+        known.status, known.result = "finished", known.late
+    elif known.status in ("started", "failed"):
+        known.status = "in_doubt"
+    return known
 
 
 async def remember(journal: Journal, run: Run) -> Memory:

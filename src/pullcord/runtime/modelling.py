@@ -33,9 +33,10 @@ from pullcord.core.values import Json
 from pullcord.errors import Interrupted
 from pullcord.runtime.alarms import Alarm
 from pullcord.runtime.driver import Driver
-from pullcord.runtime.flight import Flight, Manner
+from pullcord.runtime.flight import Flight
 from pullcord.runtime.guarding import pass_or_cut, storable, trip
 from pullcord.runtime.identity import Identity
+from pullcord.runtime.manner import Manner
 from pullcord.runtime.memory import Memory, Past
 from pullcord.runtime.sockets import Sockets
 from pullcord.runtime.steps import Intent, Permit, begin
@@ -87,6 +88,7 @@ class Request:
     settles: Callable[[Run], list[Event]]
     reserve: Reserve | None = None  # what it may cost
     wraps_up: bool = False  # the one last request of a run whose limits are reached
+    continues: bool = False  # an answer that is cut is gone on with, not asked for again
 
 
 def step_of(number: int) -> str:
@@ -114,10 +116,13 @@ async def ask_model(driver: Driver, request: Request) -> Json:
             raise Told(shown_before(driver.memory, request.number))
     failures = 0
     shown = shown_before(driver.memory, request.number)
+    was_cut = past is not None and past.status == "interrupted"
     while True:
+        continues = _may_continue(driver, request)
         intent = _intent(driver, request, step, shown)
         flight = await begin(driver, intent, Permit(request.args))
-        answer = Answer(driver, flight, request, shown)
+        before = shown if continues else ""
+        answer = Answer(driver, flight, request, before, was_cut=was_cut)
         try:
             outcome = await driver.fly(flight, answer.carry_out)
         except BaseException:
@@ -128,14 +133,16 @@ async def ask_model(driver: Driver, request: Request) -> Json:
                 await answer.shown_whole()
                 return answer.stored
             case [StepFailed()] if flight.error is not None:
-                shown = await answer.cut_there() or shown
+                shown, was_cut = await answer.cut_there() or shown, False
                 failures += 1
                 wait = request.patience(flight.error, failures)
                 if wait is None or (wait.pause and request.wraps_up):
                     raise flight.error
                 await _bide(driver, wait)
             case _:  # cut: by a redirect, or by a pause after which the same is asked again
-                shown = await answer.cut_there() or shown
+                now = await answer.cut_there()
+                goes_on = was_cut and continues
+                shown, was_cut = (shown + now if goes_on else now or shown), True
                 if flight.is_redirected and driver.run.cancel is None:
                     raise Told(shown)
                 await driver.gate.passes()
@@ -146,6 +153,12 @@ async def ask_model(driver: Driver, request: Request) -> Json:
 def is_told(run: Run) -> bool:
     """Whether somebody has said something that the agent has not read yet."""
     return any(told.status == "queued" for told in run.instructions.values())
+
+
+def _may_continue(driver: Driver, request: Request) -> bool:
+    """Whether an answer that is cut is gone on with. Not one that a guard has cut: what was shown
+    of it leads to what was found, so it is asked for again as if nothing had been said."""
+    return request.continues and step_of(request.number) not in driver.memory.tripped
 
 
 def _intent(driver: Driver, request: Request, step: str, shown: str) -> Intent:
@@ -173,6 +186,7 @@ def _intent(driver: Driver, request: Request, step: str, shown: str) -> Intent:
         model=request.model,
         reserve=request.reserve,
         wraps_up=request.wraps_up,
+        continues=_may_continue(driver, request),
     )
 
 
@@ -196,9 +210,12 @@ async def _bide(driver: Driver, wait: Wait) -> None:
 class Answer:
     """What comes back in one attempt: shown as it comes, unless the run is being paused."""
 
-    def __init__(self, driver: Driver, flight: Flight, request: Request, before: str) -> None:
+    def __init__(
+        self, driver: Driver, flight: Flight, request: Request, before: str, *, was_cut: bool
+    ) -> None:
         self._driver, self._flight, self._request = driver, flight, request
-        self.before = before  # what was shown of an earlier attempt that was cut
+        self.before = before  # what was shown of an earlier attempt that did not end
+        self.was_cut = was_cut  # by a pause, that is, and not by its provider
         self.sockets = Sockets()
         flight.transport = self.sockets.shut
         flight.spent = Spent(step=flight.step, estimated=True)
@@ -446,12 +463,15 @@ async def _show_the_rest(driver: Driver, past: Past, request: Request) -> None:
 
 
 def shown_before(memory: Memory, number: int) -> str:
-    """What earlier lives have shown of an answer that was cut: of the last attempt that came to
-    say something."""
+    """What earlier lives have shown of an answer that was cut: of all attempts, if each went on
+    with the one before; else of the last one that came to say something."""
     step = step_of(number)
     past = memory.steps.get(step)
-    for attempt in range(past.attempt if past else 0, 0, -1):
+    said: list[str] = []
+    for attempt in range(1, past.attempt + 1 if past else 1):
         start = spoken_part(step, attempt, 0)[:-1]
-        if said := [text for part, (text, _) in memory.texts.items() if part.startswith(start)]:
-            return "".join(said)
-    return ""
+        parts = (text for part, (text, _) in memory.texts.items() if part.startswith(start))
+        said.append("".join(parts))
+    if past and past.continues and not past.failures:
+        return "".join(said)
+    return next(filter(None, reversed(said)), "")

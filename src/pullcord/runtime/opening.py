@@ -2,12 +2,14 @@
 
 import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import cast
 
 from pullcord.core.screening import Guard
 from pullcord.core.secrets import Registered, Secrets
 from pullcord.journal.clock import Clock
 from pullcord.journal.journal import Journal
-from pullcord.runtime.agents import Agent, Foreign, Function
+from pullcord.runtime.agents import Agent, Foreign, Function, as_agents
+from pullcord.runtime.elsewhere import Elsewhere, is_elsewhere
 from pullcord.runtime.hooks import Notify, OnStop, hooks_of
 from pullcord.runtime.runtime import Runtime
 from pullcord.runtime.site import Habits
@@ -42,11 +44,16 @@ def open_runtime(
     `{{secret:NAME}}` stands in their place, also for models, and a call with that in its arguments
     is made with the value. `redact` also hides what looks like a credential: best effort.
 
+    In the process of a tool nothing is opened: a runtime that is used there raises `StartedInTool`.
+
     Raises:
         InvalidInput: a secret cannot be told from other text.
         StoreRefused: the path cannot serve as a store; the message says what to do.
     """
-    for name, given in (tools or {}).items():  # before anything is opened
+    if is_elsewhere():
+        return cast("Runtime", Elsewhere())
+    as_agents(agents or {})  # before anything is opened
+    for name, given in (tools or {}).items():
         check_policy(name, policy_of(given))
     habits = habits or Habits()
     hooks = hooks_of(notify, on_stop, within_s=habits.hook_s)

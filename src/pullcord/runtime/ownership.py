@@ -14,13 +14,18 @@ from pullcord.core.events import Event, Record, TextEnded
 from pullcord.core.fold import evolve
 from pullcord.core.run import Run
 from pullcord.core.states import TABLE
-from pullcord.errors import Conflict, StorageFailed
+from pullcord.errors import Conflict, Fenced, StorageFailed
 from pullcord.journal.journal import Journal
 from pullcord.journal.ledger import Append, Appended, Change, Claim, Lease
 from pullcord.runtime.observing import UNSEEN, Life
 
 Wanted: TypeAlias = Event | Callable[[Run], Sequence[Event]]
 """What an owner wants to record: an event, or what makes the events from the run as it is."""
+
+
+def together(*events: Event) -> Wanted:
+    """Events of which no crash may leave one without the other."""
+    return lambda _: events
 
 
 class _Turn(asyncio.Lock):
@@ -97,6 +102,7 @@ class Ownership:
             if (unheard := await self._recorded_unheard(wanted)) is not None:
                 return unheard
             while True:
+                self.check()
                 asked = wanted(self.run) if callable(wanted) else (wanted,)
                 asked = [self._journal.sealed(event) for event in asked]  # as we shall read it
                 events = await self._admitted(asked)
@@ -127,6 +133,17 @@ class Ownership:
                     return []
                 self._follow(events, appended)
                 return events
+
+    def check(self) -> None:
+        """Refuse to go on if the run's records say that it is another's.
+
+        Raises:
+            Fenced: it is.
+        """
+        mine, now = self.lease.epoch, self.run.epoch
+        if mine != now:
+            why = "another process has taken it over"
+            raise Fenced(self.run.id, epoch=mine, current_epoch=now, why=why)
 
     async def say(self, part: str, text: str, *, offset: int, while_pausing: bool = True) -> bool:
         """Add live text to a part. False: none is accepted in the state the run is in now."""

@@ -3,16 +3,20 @@
 import asyncio
 import inspect
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from contextvars import copy_context
+from functools import partial
 from typing import Any, TypeAlias
 
 import msgspec
 
 from pullcord.core.calls import Call, ToolContext, invoke
+from pullcord.journal.ledger import Lease
 from pullcord.killswitch.flags import Whose
-from pullcord.runtime.flight import ToolFailed, described
+from pullcord.runtime.failing import ToolFailed, described
 from pullcord.runtime.output import Output
 from pullcord.runtime.processes import Process, Processes, address_of, encoded
+from pullcord.runtime.thread_stop import ThreadStop
 from pullcord.runtime.tools import wants_context
 from pullcord.warden.worker import Answer, Given
 
@@ -34,7 +38,13 @@ async def about(function: Any, call: Call, context: ToolContext, minds: Minds) -
 
 
 async def about_in_process(
-    processes: Processes, function: Any, call: Call, context: ToolContext, whose: list[Whose]
+    processes: Processes,
+    function: Any,
+    call: Call,
+    context: ToolContext,
+    whose: list[Whose],
+    lease: Lease,
+    needs_env: Collection[str] = (),
 ) -> Any:
     """Call it in a process of its own, which is killed if this is cancelled."""
     output = Output()
@@ -46,7 +56,10 @@ async def about_in_process(
         err=output.take_err,
         news=_nothing,
         began=_yes,
+        needs_env=needs_env,
         whose=whose,
+        run=lease.run_id,
+        epoch=lease.epoch,
     )
     try:
         ended = await asyncio.shield(process.ended)
@@ -58,16 +71,22 @@ async def about_in_process(
     if answer is None:
         raise ToolFailed(f"ExitWithoutResult: {ended.why or f'its status was {ended.status}'}")
     if answer.error and not answer.happened:
-        raise ToolFailed(answer.error)
+        raise ToolFailed(answer.error, at=answer.at, traceback=answer.traceback)
     return msgspec.json.decode(answer.result)
 
 
 async def in_thread(
-    function: Any, context: ToolContext | None, args: dict[str, Any], minds: Minds | None = None
+    function: Any,
+    context: ToolContext | None,
+    args: dict[str, Any],
+    minds: Minds | None = None,
+    stop: ThreadStop | None = None,
 ) -> Any:
     """In a thread of its own, which nobody waits for when the program ends."""
+    called = partial(stop.call, invoke) if stop else invoke
     loop = asyncio.get_running_loop()
     done: asyncio.Future[Any] = loop.create_future()
+    inside = copy_context()  # what it starts is its step's
 
     def settle(value: Any, error: BaseException | None) -> None:
         if done.done():
@@ -81,7 +100,7 @@ async def in_thread(
         value: Any = None
         error: BaseException | None = None
         try:
-            value = invoke(function, context, args)
+            value = inside.run(called, function, context, args)
         except (StopIteration, SystemExit, KeyboardInterrupt) as raised:
             error = ToolFailed(described(raised))
         except BaseException as raised:

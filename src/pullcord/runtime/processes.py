@@ -6,21 +6,28 @@ warden's word that its whole tree is gone.
 """
 
 import asyncio
+import errno
 import json
 import os
 import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from types import ModuleType
 from typing import Any, Final
 
 import msgspec
 
 from pullcord.core.events import Rung
+from pullcord.core.secrets import Secrets
 from pullcord.killswitch.flags import Whose
+from pullcord.killswitch.mark import WARDEN, WORKER, entry, mark_of
+from pullcord.process import new_owner
+from pullcord.runtime.environment import for_tools
+from pullcord.runtime.started import shared
 from pullcord.warden.fences import clear_cgroup
 from pullcord.warden.wire import Channel, Message, pair
 
@@ -144,11 +151,25 @@ class Process:
 class Processes:
     """All process tools of one runtime. The warden is started with the first of them."""
 
-    def __init__(self, *, fence: str = "auto", store: str = "", name: str = "") -> None:
+    def __init__(
+        self,
+        *,
+        fence: str = "auto",
+        store: str = "",
+        name: str = "",
+        runs: str = "",
+        lapse_kill_s: float = 0.0,
+        secrets: Secrets | None = None,
+    ) -> None:
         """`store`: whose kill switch counts. `name`: by which the warden can be asked what is left
-        of its tools, also while this process stands still."""
-        self._fence, self._name = fence, name
+        of its tools, also while this process stands still; `runs`: by which it is told that a run
+        was taken over. `lapse_kill_s`: how long what it holds stays frozen after the lease has
+        lapsed, before it is killed; 0: for ever. `secrets`: what none of them inherits unasked."""
+        self._fence, self._name, self._runs = fence, name, runs
+        self._lapse_kill_s, self._secrets = lapse_kill_s, secrets or Secrets()
+        self._until_s = 0.0
         self._store = os.path.abspath(store) if store else ""
+        self._mark = entry(mark_of(self._store), new_owner())
         self._channel: Channel | None = None
         self._warden: subprocess.Popen[bytes] | None = None
         self._ready: asyncio.Future[Message] | None = None
@@ -169,14 +190,19 @@ class Processes:
         news: Callable[[], None],
         began: Callable[[Process], bool],
         env: Mapping[str, str] | None = None,
+        needs_env: Collection[str] = (),
         cwd: str | None = None,
         whose: Sequence[Whose] = (),
+        run: str = "",
+        epoch: int = 0,
     ) -> Process:
         """Ask the warden for it and return what stands for it.
 
         `what` is an `argv` or a `function`. `began` is called in the instant before the order is
         given, with what can stop it; if it says no, there is no order. `whose`: by what the kill
-        switch knows whom it is called for.
+        switch knows whom it is called for; `run`, `epoch`: by which lease. `env`: what it finds in
+        its environment besides what it inherits; `needs_env`: what of that it is given although it
+        holds a secret.
 
         Raises:
             NotStarted: it said no, or there is no warden to be had.
@@ -185,8 +211,12 @@ class Processes:
         self._number += 1
         process = Process(f"c{self._number}", self._order, news)
         order = {"do": "start", "call": process.call, "function": what.get("function")}
-        order["whose"] = list(whose)
-        spec = {**what, "env": _environment(env, process.call), "cwd": cwd or _here()}
+        order |= {"whose": list(whose), "run": run, "epoch": epoch}
+        found = for_tools(self._secrets, needs=needs_env, given=env)
+        marks = f"{os.environ.get(WORKER, '')} {self._mark}".strip()  # ours, if we are a tool, too
+        found |= {"PULLCORD_CALL": f"{os.getpid()}-{process.call}"}
+        found |= {WORKER: marks} if marks else {}
+        spec = {**what, "env": found, "cwd": cwd or _here()}
         if not began(process):
             raise NotStarted("it was stopped before it began")
         pipes = [os.pipe2(os.O_CLOEXEC) for _ in range(3)]
@@ -200,6 +230,17 @@ class Processes:
         except OSError as error:
             self._finish(process, {"began": False, "why": f"the warden was not told: {error}"})
         return process
+
+    def licensed(self, until_s: float) -> None:
+        """Tell the warden how long it may let things run, by boot time. From any thread."""
+        self._until_s = until_s
+        with suppress(OSError):  # there is none: the next one is told when it is started
+            self._order({"do": "lease", "until": until_s})
+
+    def lost(self, run: str, epoch: int) -> None:
+        """Another owner has this run: the warden kills what it holds for it. From any thread."""
+        with suppress(OSError):
+            self._order({"do": "lost", "run": run, "epoch": epoch})
 
     async def aclose(self) -> None:
         """Let go of the warden. It ends whatever is still running, and itself."""
@@ -216,7 +257,7 @@ class Processes:
                 self._begin()
             except OSError as error:
                 self._ready = None
-                raise NotStarted(f"there can be no warden: {error}") from None
+                raise NotStarted(f"there can be no warden: {error.strerror or error}") from None
         assert self._ready is not None
         try:
             message = await asyncio.shield(self._ready)
@@ -226,13 +267,16 @@ class Processes:
         self.kind, self._home = message["fence"], message["home"]
 
     def _begin(self) -> None:
+        if os.readlink("/proc/self") != str(os.getpid()):
+            why = "/proc shows the processes of another PID namespace (unshare --mount-proc)"
+            raise OSError(errno.ENOTSUP, why)
         loop = self._loop = asyncio.get_running_loop()
         self._ready = loop.create_future()
         mine, theirs = pair()
         os.set_inheritable(theirs.fileno(), True)
         for sock in (mine, theirs):
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1024 * 1024)
-        with theirs:
+        with theirs, shared():  # it outlives the step that needs it first
             self._warden = subprocess.Popen(
                 [
                     sys.executable,
@@ -242,11 +286,13 @@ class Processes:
                     _SOURCE,
                     str(theirs.fileno()),
                     str(os.getpid()),
+                    self._runs,
                 ],
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 start_new_session=True,
+                env={**os.environ, WARDEN: self._mark},
             )
         channel = self._channel = Channel(mine)
         loop.add_reader(channel.fileno(), self._hear, channel)
@@ -256,8 +302,11 @@ class Processes:
                 "fence": self._fence,
                 "store": self._store,
                 "name": self._name,
+                "until": self._until_s,
+                "lapse_kill_s": self._lapse_kill_s,
                 "sys_path": _paths(),
-            }
+            },
+            [_filed(json.dumps(sys.argv).encode())],  # of any length
         )
 
     def _order(self, message: Message, fds: list[int] | None = None) -> None:
@@ -351,7 +400,15 @@ def address_of(function: Any) -> dict[str, str] | None:
     file = getattr(module, "__file__", None)
     if module.__name__ == "__main__" and not file:
         return None
-    return {"module": module.__name__, "file": os.path.abspath(file) if file else "", "name": name}
+    home = _name_of(module)
+    return {"module": home, "file": os.path.abspath(file) if file else "", "name": name}
+
+
+def _name_of(module: ModuleType) -> str:
+    """By what name it can be imported. What `python -m` runs is called `__main__`, and has another:
+    by that its relative imports work, and a package's `__main__` is found."""
+    spec = module.__spec__ if module.__name__ == "__main__" else None
+    return spec.name if spec else module.__name__
 
 
 def encoded(given: Any) -> bytes:
@@ -365,13 +422,6 @@ def _filed(given: bytes) -> int:
         given = given[os.write(file, given) :]
     os.lseek(file, 0, os.SEEK_SET)
     return file
-
-
-def _environment(given: Mapping[str, str] | None, call: str) -> dict[str, str]:
-    """What a tool finds in its environment: nothing of ours but the mark it is known by."""
-    mine = {**os.environ, **(given or {})}
-    kept = {name: value for name, value in mine.items() if not name.startswith("PULLCORD_")}
-    return {**kept, "PULLCORD_CALL": f"{os.getpid()}-{call}"}
 
 
 def _here() -> str:

@@ -1,15 +1,17 @@
 """Asking somebody outside, durably: a person, an approver, a clock."""
 
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import msgspec
 
 from pullcord.core.events import Answered, DoubtSettled, QuestionAsked
 from pullcord.core.values import NULL, Json, dump, load
 from pullcord.runtime.driver import Driver
-from pullcord.runtime.identity import Identity, short_id
+from pullcord.runtime.identity import Identity, named
 from pullcord.runtime.memory import Past
+
+DOUBT: Final = ("happened", "run", "skip")
 
 
 async def ask(driver: Driver, question: str, text: str, *, details: Json = NULL) -> Any:
@@ -36,25 +38,26 @@ async def ask_until_chosen(
     times = 0
     while True:
         times += 1
-        posed = question if times == 1 else short_id(question, question, times)
+        posed = question if times == 1 else named(driver.memory.ids, question, question, times)
         said = await ask(driver, posed, text, details=dump({"choices": list(choices)}))
-        named = cast("dict[str, Any]", said) if isinstance(said, dict) else {str(said): None}
-        if len(named) == 1 and next(iter(named)) in choices:
-            return next(iter(named.items()))
+        given = cast("dict[str, Any]", said) if isinstance(said, dict) else {str(said): None}
+        if len(given) == 1 and next(iter(given)) in choices:
+            return next(iter(given.items()))
 
 
 async def ask_what_happened(driver: Driver, who: Identity, past: Past) -> Past:
     """Have a person say what became of a step that began and was never heard of again."""
     question = f"doubt-{who.id}-{past.attempt}"[:64]
+    why = f" ({past.error})" if past.error else ""
     text = (
         f"Nobody knows whether step {who.name!r} happened: it began, and was cut off before it "
-        'could say. It happened (happened, or {"happened": RESULT}), run it (run), or go on '
+        f"could say{why}. "
+        'It happened (happened, or {"happened": RESULT}), run it (run), or go on '
         "without it (skip)?"
     )
     mine = driver.run.steps.get(who.id)
-    if mine is None or mine.status != "in_doubt":  # of the run this one was forked from, say
-        choices = ("happened", "run", "skip")
-        choice, result = await ask_until_chosen(driver, question, text, choices)
+    if mine is None or mine.status != "in_doubt":
+        choice, result = await ask_until_chosen(driver, question, text, DOUBT)
         return _settled(past, choice, dump(result))
     asked = QuestionAsked(question=question, kind="doubt", text=text, step=who.id)
     await answered(driver, asked)
@@ -67,6 +70,66 @@ async def ask_what_happened(driver: Driver, who: Identity, past: Past) -> Past:
         assert isinstance(record.event, DoubtSettled)
         result = record.event.result
     return _settled(past, known.settled, result)
+
+
+async def ask_about_inherited(driver: Driver, step: str) -> Past:
+    """Have a person say what became of the steps of which the run that this one goes on from knows
+    no more than that they happened, or may have: of all of them, on one card. Returns `step`."""
+    async with driver.one_card:
+        times = 0
+        while step in (doubts := driver.memory.doubts()):
+            times += 1
+            posed = "doubts" if times == 1 else f"doubts-again-{times}"
+            said = await ask(driver, posed, _about(doubts), details=dump(_listed(doubts)))
+            for one, past in doubts.items():
+                choice, result = _chosen(said, one)
+                if choice in DOUBT:
+                    driver.memory.steps[one] = _settled(past, choice, dump(result))
+    return driver.memory.steps[step]
+
+
+def _about(doubts: dict[str, Past]) -> str:
+    each = "; ".join(f"{past.name!r} {_known_of(past)}" for past in doubts.values())
+    if len(doubts) == 1:
+        return (
+            f"Before this run goes on: step {each}. It happened (happened, or "
+            '{"happened": RESULT}), run it (run), or go on without it (skip)?'
+        )
+    return (
+        f"Before this run goes on, {len(doubts)} steps of the run before it: {each}. For each: it "
+        'happened (happened, or {"happened": RESULT}), run it (run), or go on without it (skip)? '
+        'By the id of the step, {"STEP": "happened"}; or one word for all of them.'
+    )
+
+
+def _known_of(past: Past) -> str:
+    why = f" ({past.error})" if past.error else ""
+    return f"{'did happen' if past.happened == 'yes' else 'may have happened'}{why}"
+
+
+def _listed(doubts: dict[str, Past]) -> dict[str, Any]:
+    """For surfaces: which steps, and which answers. One alone is answered as it is."""
+    if len(doubts) == 1:
+        return {"choices": DOUBT}
+    listed = [
+        {"step": step, "name": past.name, "known": _known_of(past), "args": load(past.args)}
+        for step, past in doubts.items()
+    ]
+    return {"choices": DOUBT, "doubts": listed}
+
+
+def _chosen(said: Any, step: str) -> tuple[str, Any]:
+    """What an answer says of one step: one word for all, or each by its id."""
+    if isinstance(said, dict):
+        named_steps = cast("dict[str, Any]", said)
+        said = named_steps.get(step, said if set(named_steps) == {"happened"} else None)
+    match said:
+        case {"happened": result}:
+            return "happened", result
+        case str(choice):
+            return choice, None
+        case _:
+            return "", None
 
 
 def _settled(past: Past, choice: str, result: Json) -> Past:

@@ -1,7 +1,7 @@
 """What a control means for a process tool, from a thread that knows nothing of the event loop."""
 
 from pullcord.core.events import CancelRequested, Control, Hurried, PauseRequested, Resumed
-from pullcord.runtime.flight import Manner
+from pullcord.runtime.manner import Manner
 from pullcord.runtime.processes import Process
 
 

@@ -6,8 +6,8 @@ from typing import Any, Final, Protocol
 
 from pullcord.core.events import AttentionRaised, Event, Released
 from pullcord.core.run import Run
-from pullcord.errors import Interrupted
-from pullcord.runtime.flight import described
+from pullcord.errors import Fenced, Interrupted
+from pullcord.runtime.failing import described
 from pullcord.runtime.site import Site
 
 _LAST_S: Final = 0.05
@@ -22,6 +22,7 @@ class Holder(Protocol):
     @property
     def run(self) -> Run: ...
     async def record(self, wanted: Event, /) -> list[Event]: ...
+    async def licensed(self) -> None: ...
     def refusal(self) -> str: ...
     def mind(self, what: str, goes_on: Callable[[], bool], /) -> None: ...
     def later(self, work: Coroutine[Any, Any, None], /) -> None: ...
@@ -53,6 +54,7 @@ class Releasing:
     async def _go_through(self) -> None:
         try:
             for defer, name in reversed(list(self._holder.run.defers.items())):
+                await self._holder.licensed()
                 if self._is_left or self._holder.refusal():
                     return
                 error = await self._release(defer, name)
@@ -62,6 +64,8 @@ class Releasing:
                     text = f"{name!r} could not be released: {error}"
                     await self._holder.record(AttentionRaised(item=defer, text=text))
                 await self._holder.record(Released(defer=defer, error=error))
+        except Fenced:
+            pass  # released by who owns the run now
         finally:
             self.is_over = True
             self._holder.news()

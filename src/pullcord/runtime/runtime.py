@@ -19,47 +19,53 @@ from pullcord.errors import (
     AgentUnknown,
     ChainBroken,
     Conflict,
-    Fenced,
     FormatUnknown,
     InvalidInput,
     JournalClosed,
+    NotEntered,
     PullcordError,
     RunNotFound,
-    StorageFailed,
     ThreadBusy,
 )
 from pullcord.journal.clock import Clock, SystemClock
 from pullcord.journal.journal import Journal
-from pullcord.journal.ledger import Append, Claim, Order
+from pullcord.journal.ledger import Append, Order
 from pullcord.journal.store import Head
 from pullcord.journal.watch import Changed
 from pullcord.killswitch.flags import Whose
 from pullcord.killswitch.presence import Present
 from pullcord.process import new_owner
-from pullcord.runtime.agents import Agent, Foreign, Function, as_agent, name_of
+from pullcord.runtime.agents import Agent, Foreign, Function, as_agents, name_of
 from pullcord.runtime.alarms import Alarm, Alarms, LoopAlarms
 from pullcord.runtime.blocking import Watchman
 from pullcord.runtime.context import entering
 from pullcord.runtime.control import ControlThread
 from pullcord.runtime.couriers import Couriers
 from pullcord.runtime.driver import Driver
+from pullcord.runtime.elsewhere import is_elsewhere, refusal
 from pullcord.runtime.forgetting import Forgetting, Which, forget, wanted_of
 from pullcord.runtime.forking import Fork, born_of
 from pullcord.runtime.handle import RunHandle
 from pullcord.runtime.holding import Holding
 from pullcord.runtime.hooks import Hook
-from pullcord.runtime.identity import new_run_id
+from pullcord.runtime.identity import LONG_IDS, new_run_id
+from pullcord.runtime.leaseholder import Leaseholder
+from pullcord.runtime.licence import Licence
 from pullcord.runtime.limiting import Given, limits_for
 from pullcord.runtime.logs import Redacted
-from pullcord.runtime.observing import Life, life_of, observer, traced
+from pullcord.runtime.observing import life_of, observer, traced
+from pullcord.runtime.policy_names import PolicyNames
 from pullcord.runtime.processes import Processes
 from pullcord.runtime.site import Habits
+from pullcord.runtime.start_hooks import install_start_hooks
 from pullcord.runtime.switch import Switch
 from pullcord.runtime.tools import Policies, check_policy, policy_of
+from pullcord.takeover import address_of
 
 _log: Final = logging.getLogger("pullcord.runtime")
 IfBusy: TypeAlias = Literal["refuse", "queue", "redirect"]
 _BATCH: Final = 50
+_ENDING_S: Final = 0.1  # until a dead process's warden is looked for again
 
 
 class Runtime:
@@ -81,6 +87,8 @@ class Runtime:
         hooks: Sequence[Hook] = (),
         guards: Sequence[Guard] = (),
     ) -> None:
+        if is_elsewhere():
+            raise refusal()
         self.journal, self.secrets = journal, journal.secrets
         self._logs = Redacted(self.secrets)
         self._only = only  # take up nothing but this run and its children
@@ -90,34 +98,45 @@ class Runtime:
         self.policies: Policies = {n: policy_of(given) for n, given in (tools or {}).items()}
         for name, policy in self.policies.items():
             check_policy(name, policy_of(policy))
+        self.policy_names = PolicyNames(self.policies)
         self.owner = new_owner()
         who = Present(self.owner, self.habits.killable)
         self._drivers: dict[str, Driver] = {}
         self._work = asyncio.Event()
-        self._holding = Holding(self._drivers, journal.flags.covers, self._work.set)
+        self._holding = Holding(self._drivers, journal.flags.over, self._work.set)
         self.switch = Switch(journal.flags, who, journal.side, self._holding)
+        self.licence = Licence(journal, self.clock, self.alarms, self.habits.lease_s)
         self.processes = Processes(
-            fence=self.habits.fence, store=journal.path, name=who.warden if journal.side else ""
+            fence=self.habits.fence,
+            store=journal.path,
+            name=who.warden if journal.side else "",
+            runs=address_of(self.owner) if journal.side else "",
+            lapse_kill_s=self.habits.lapse_kill_s,
+            secrets=journal.secrets,
         )
+        self._leaseholder = Leaseholder(self._drivers, self.processes)
         self._control: ControlThread | None = None
         self._watchman = Watchman(journal, self._whose, after_s=self.habits.blocked_after_s)
         self.observer = observer()
         self._couriers = Couriers(journal, self.clock, hooks, self.habits)
-        self.agents: dict[str, Agent] = {
-            name: as_agent(agent) for name, agent in (agents or {}).items()
-        }
+        self.agents: dict[str, Agent] = as_agents(agents or {})
         self._guards = {n: Guards((*guards, *a.guards)) for n, a in self.agents.items()}
         self._left_alone: set[str] = set()  # damaged, or written by a newer build
         self._tasks: set[asyncio.Task[None]] = set()
-        self._is_closing = False
+        self._is_entered = self._is_closing = False
+        self.drives = True  # False: it starts runs for others to drive, and is not entered
         self._stop_watching: Any = None
         self._lapses = Alarm(self.alarms, self._work.set)
         self._timer = Alarm(self.alarms, self._work.set)
         self._timer_due_ms = 0
-        self._renew_is_due = False
-        self._renewal = Alarm(self.alarms, self._time_to_renew)
 
     async def __aenter__(self) -> "Runtime":
+        try:  # by now every module of the program has said which tools its agents have
+            self.policy_names.meet({name: agent.body for name, agent in self.agents.items()})
+        except InvalidInput:
+            await self.journal.aclose()
+            raise
+        self._is_entered = True
         self._logs.install()
         await self._couriers.open()
         if self.agents:
@@ -129,8 +148,9 @@ class Runtime:
 
             self._stop_watching = self.journal.watch(changed)
             self._holding.open()
+            self._leaseholder.open()
             self.switch.open()
-            self._spawn(self._keep_house())
+        self._spawn(self._keep_house())
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -145,7 +165,8 @@ class Runtime:
         while self._tasks:
             await asyncio.wait(self._tasks)
         await self._couriers.aclose()  # every run has been given back: that is told too
-        for alarm in (self._lapses, self._timer, self._renewal):
+        await self.licence.aclose()
+        for alarm in (self._lapses, self._timer):
             alarm.off()
         if self._stop_watching:
             self._stop_watching()
@@ -189,6 +210,7 @@ class Runtime:
             InvalidInput: something that was given cannot be used, and nothing was started.
             ThreadBusy: with `refuse`, and nothing was started.
         """
+        self._check_entered("start a run")
         name = name_of(agent, self.agents)
         if if_busy not in get_args(IfBusy):
             raise InvalidInput(f"if_busy cannot be {if_busy!r}. Nothing was started.")
@@ -208,6 +230,7 @@ class Runtime:
             limits=own,
             price=price_in(own),
             runaway=check_runaway(runaway) if runaway is not None else self.agents[name].runaway,
+            ids=LONG_IDS,
         )
         while True:
             made = run_id or (born.thread if thread is None else new_run_id())
@@ -234,8 +257,17 @@ class Runtime:
             self.agents[agent], given, then, model=model, now_ms=now_ms, wall_ms=wall_ms
         )
 
+    def _check_entered(self, what: str) -> None:
+        if self.agents and self.drives and not self._is_entered:
+            raise NotEntered(what)
+
     async def let_go(self, run_id: str) -> None:
-        """Wait until this process does not drive the run, if it does."""
+        """Wait until this process does not drive the run, if it does.
+
+        Raises:
+            NotEntered: this runtime drives nothing: nobody has entered it.
+        """
+        self._check_entered("wait for a run")
         while driver := self._drivers.get(run_id):
             await driver.is_gone.wait()
 
@@ -272,6 +304,7 @@ class Runtime:
         made: str | None = None,
     ) -> RunHandle:
         """See `RunHandle.fork` and `RunHandle.ask_aside`. `made`: the id of the new run."""
+        self._check_entered("start a run")
         made = made or new_run_id()
         wanted = Fork(by, at, aside, limits, on_exhausted, made)
         born = await born_of(self.journal, run_id, wanted, self._limits)
@@ -346,20 +379,23 @@ class Runtime:
                 self._work.set()
 
     async def _keep_house(self) -> None:
+        again_s = self.habits.lease_s / 3
         while not self._is_closing:
             try:
                 if not self._lapses.is_set:  # at first, and whenever it has rung
-                    await self.journal.free_the_gone()
-                await self._renew()
-                if self.switch.raised:
-                    await self.journal.hold()
-                await self._wake_sleepers()
-                await self._take_up()
+                    ending = await self.journal.free_the_gone()
+                    again_s = _ENDING_S if ending else self.habits.lease_s / 3
+                    await self.journal.finish_cancelled()
+                if self.agents:  # who knows none looks and controls, and drives nothing
+                    if self.switch.raised:
+                        await self.journal.hold()
+                    await self._wake_sleepers()
+                    await self._take_up()
             except JournalClosed:
                 return
             except PullcordError:  # a full disk, say: not the end of housekeeping
                 _log.exception("Housekeeping failed; it is tried again.")
-            self._lapses.set(self.habits.lease_s / 3)
+            self._lapses.set(again_s)
             await asyncio.sleep(self.habits.breath_s)  # others may be writing all the time
             await self._work.wait()
             self._work.clear()
@@ -395,10 +431,11 @@ class Runtime:
         agent = self.agents[head.agent]
         try:
             life = await life_of(self.observer, self.journal, run_id)
+            sent_s = self.licence.now_s()
             claim = await self.journal.acquire(
                 run_id,
                 owner=self.owner,
-                ttl_s=self.habits.lease_s,
+                ttl_s=self.licence.ttl_s,
                 code_version=agent.version,
                 trace=life.trace,
             )
@@ -406,18 +443,19 @@ class Runtime:
             return self._leave_alone(run_id, refused)
         if claim is None:
             return False
-        self._spawn(self._drive(agent, claim, life))
+        self.licence.begin(self._leaseholder, sent_s)
+        how: Any = {"code_version": agent.version, "guards": self._guards[claim.run.agent]}
+        driver = self._drivers[run_id] = Driver(self, claim, entering(agent), life=life, **how)
+        self._spawn(self._drive(driver))
         return True
 
-    async def _drive(self, agent: Agent, claim: Claim, life: Life) -> None:
-        run_id = claim.lease.run_id
-        how: Any = {"code_version": agent.version, "guards": self._guards[claim.run.agent]}
-        driver = Driver(self, claim, entering(agent), life=life, **how)
-        self._drivers[run_id] = driver
+    async def _drive(self, driver: Driver) -> None:
+        run_id = driver.run.id
+        if self.habits.watch_starts:
+            install_start_hooks()
         try:
             if self._is_closing:
                 driver.leave()
-            self._renewal.set(self.habits.lease_s / 3)
             with self._watchman.watching(), self.switch.driving():
                 await driver.drive()
         except PullcordError:
@@ -444,7 +482,9 @@ class Runtime:
             if run_id in self._left_alone or (run := await self._loaded(run_id)) is None:
                 continue
             if run.ended:  # what it has left behind is to be undone
-                if run_id not in self._drivers and self._only in (None, run_id):
+                only = self._only
+                is_ours = only is None or await self.journal.works_for(run_id, only)
+                if run_id not in self._drivers and is_ours:
                     await self._claim(run_id)
                 continue
             for name in run.open_questions():
@@ -467,29 +507,6 @@ class Runtime:
         self._left_alone.add(run_id)
         self._work.set()  # others stood behind it
         return False
-
-    def _time_to_renew(self) -> None:
-        self._renew_is_due = True
-        self._work.set()
-
-    async def _renew(self) -> None:
-        if not self._renew_is_due:
-            return
-        self._renew_is_due = False
-        try:
-            holding = (self._hold_on(driver) for driver in list(self._drivers.values()))
-            await asyncio.gather(*holding)
-        finally:
-            if self._drivers:
-                self._renewal.set(self.habits.lease_s / 3)
-
-    async def _hold_on(self, driver: Driver) -> None:
-        try:
-            await self.journal.renew(driver.mine.lease, ttl_s=self.habits.lease_s)
-        except Fenced:
-            driver.news()  # ended, given back, or another's: the records say which
-        except StorageFailed as failed:
-            _log.warning("The lease of run %s could not be renewed: %s", driver.run.id, failed)
 
     def _spawn(self, work: Any) -> None:
         self.waits_for(asyncio.create_task(work))

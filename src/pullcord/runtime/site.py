@@ -11,7 +11,9 @@ from pullcord.journal.journal import Journal
 from pullcord.killswitch.flags import Whose
 from pullcord.runtime.alarms import Alarms
 from pullcord.runtime.control import ControlThread
+from pullcord.runtime.licence import Licence
 from pullcord.runtime.observing import Observer
+from pullcord.runtime.policy_names import PolicyNames
 from pullcord.runtime.processes import Processes
 from pullcord.runtime.switch import Switch
 from pullcord.runtime.tools import Policies
@@ -22,7 +24,8 @@ class Habits:
     """How patient a runtime is. Seconds."""
 
     park_after_s: float = 60.0  # how long a run at rest is kept in memory
-    lease_s: float = 30.0  # how long a silent process keeps its runs
+    lease_s: float = 30.0  # how long a silent process keeps its runs, and may act for them
+    lapse_kill_s: float = 0.0  # after a lapse, until frozen tools are killed; 0: never
     stop_grace_s: float = 2.0  # how long a step may take to heed a cancel before the next rung
     hook_s: float = 10.0  # how long a hook may take to be told something
     hook_retry_s: float = 1.0  # how long to wait before it is told again; twice as long each time
@@ -33,8 +36,9 @@ class Habits:
     retry_storage_s: float = 0.5
     breath_s: float = 0.005  # how long housekeeping rests before it looks again
     blocked_after_s: float = 0.5  # how long code may hold the event loop unnamed; 0: for ever
+    watch_starts: bool = True  # see, by an audit hook, what steps start; else only steps are cut
     killable: bool = False  # the kill switch may end this process, if nothing less stops it
-    fence: str = "auto"  # what holds process tools: cgroup, namespace, sweep, or the best there is
+    fence: str = "auto"  # what holds process tools, or the best there is: see `warden.fences`
 
 
 class Site(Protocol):
@@ -47,11 +51,14 @@ class Site(Protocol):
     owner: str
     processes: Processes
     policies: Policies
+    policy_names: PolicyNames
     secrets: Secrets
     observer: Observer | None
 
     @property
     def switch(self) -> Switch: ...
+    @property
+    def licence(self) -> Licence: ...
     @property
     def control(self) -> ControlThread: ...
     @property

@@ -11,6 +11,7 @@ from pullcord.core.events import (
     DoubtSettled,
     Effect,
     Event,
+    Remembered,
     StepFailed,
     StepFinished,
     StepInDoubt,
@@ -23,12 +24,15 @@ from pullcord.core.secrets import Secrets, names_a_secret
 from pullcord.core.values import Json, dump, load
 from pullcord.errors import Interrupted, InvalidInput, NotDone, OutOfLimits, StepError
 from pullcord.runtime.driver import Driver
-from pullcord.runtime.flight import Flight, Manner, described
+from pullcord.runtime.failing import described
+from pullcord.runtime.flight import Flight
 from pullcord.runtime.guarding import outcome_passed, pass_or_cut
 from pullcord.runtime.identity import Identity
 from pullcord.runtime.limiting import ask_own_conditions
+from pullcord.runtime.manner import Manner
 from pullcord.runtime.memory import Past
-from pullcord.runtime.questions import ask_until_chosen, ask_what_happened
+from pullcord.runtime.questions import ask_about_inherited, ask_until_chosen, ask_what_happened
+from pullcord.runtime.started import Started
 from pullcord.runtime.tools import Retry
 
 
@@ -56,9 +60,11 @@ class Intent(msgspec.Struct, frozen=True, kw_only=True):
     undoable: bool = False
     tool: str = ""
     where: str = ""
+    home: str | None = None  # the file of its function, if what that starts belongs to the step
     model: str = ""
     reserve: Reserve | None = None
     wraps_up: bool = False
+    continues: bool = False
 
 
 class Wish(Intent, frozen=True, kw_only=True):
@@ -93,6 +99,15 @@ def plain_step(
             f"Step {name!r} cannot have the effect {manner.effect!r}: it is 'once', 'idempotent' "
             "or 'none'. Nothing was started."
         )
+    if inspect.iscoroutine(function):
+        called = function.__name__
+        function.close()  # else Python says that it was never awaited, which is true of ours too
+        raise InvalidInput(
+            f"Step {name!r} cannot be carried out: it was given {called}(...), which is called "
+            "already, instead of the function: a step calls it itself, again after a restart. "
+            f"Nothing was started. Write: ctx.step({name!r}, {called}, ...) with its arguments "
+            "behind it."
+        )
     if not inspect.iscoroutinefunction(function):
         called = getattr(function, "__qualname__", repr(function))
         raise InvalidInput(
@@ -116,7 +131,8 @@ def plain_step(
             return await function(*secrets.reveal_value(args, tool=name))
         return await function(*args)
 
-    return Wish(identity=identity, work=work, permit=permit, manner=manner, retry=retry)
+    home = function.__code__.co_filename
+    return Wish(identity=identity, work=work, permit=permit, manner=manner, retry=retry, home=home)
 
 
 async def carry_out(driver: Driver, wish: Wish) -> Any:
@@ -139,23 +155,22 @@ async def carry_out(driver: Driver, wish: Wish) -> Any:
             case Past(status="finished"):
                 return load(past.result)
             case Past(status="failed") if past.failures >= wish.retry.attempts:
-                raise StepError(wish.identity.name, error=past.error)
-            case Past(status="failed") if past.happened:
-                raise StepError(wish.identity.name, error=past.error)
+                raise _failed(wish, past)
+            case Past(status="failed", happened="yes"):
+                raise _failed(wish, past)
             case Past(redirected=True):
                 raise _redirected(wish)
             case Past(skipped=True):
                 return None
-            case Past(rerun=False) if _nobody_knows(past):
+            case Past(rerun=False) if past.is_unknown:
                 past = await _find_out(driver, wish, past)
             case _:
                 break
     return await _try(driver, wish, past.failures if past else 0)
 
 
-def _nobody_knows(past: Past) -> bool:
-    may_have_happened = past.began and past.status in ("in_doubt", "interrupted", "started")
-    return past.effect == "once" and may_have_happened
+def _failed(wish: Wish, past: Past) -> StepError:
+    return StepError(wish.identity.name, error=past.error, at=past.at, happened=past.happened)
 
 
 def _redirected(wish: Wish) -> NotDone:
@@ -165,6 +180,8 @@ def _redirected(wish: Wish) -> NotDone:
 async def _find_out(driver: Driver, wish: Wish, past: Past) -> Past:
     """Ask the tool itself what became of a call that was cut off, or else a person."""
     who = wish.identity
+    if past.inherited:
+        return await _find_out_of_another_run(driver, wish, past)
     mine = driver.run.steps.get(who.id)
     if wish.probe and mine is not None and mine.status == "in_doubt" and not mine.settled:
         with driver.busy():
@@ -187,11 +204,34 @@ async def _find_out(driver: Driver, wish: Wish, past: Past) -> Past:
     return await ask_what_happened(driver, who, past)
 
 
+async def _find_out_of_another_run(driver: Driver, wish: Wish, past: Past) -> Past:
+    """The same of a step of a run that this one goes on from. What its tool says is remembered
+    here; a person is asked about all such steps at once."""
+    who = wish.identity
+    key = f"probed-{who.id}"
+    found = driver.memory.values.get(key)
+    if wish.probe and found is None:
+        with driver.busy():
+            await driver.may_start()
+            said = await wish.probe(past.args)
+        if said is not None:
+            result = driver.site.secrets.seal_json(said.result, screen=True)
+            found = dump({"result": load(result)} if said.happened else {})
+            await driver.begin(Remembered(key=key, value=found))
+    if found is None:
+        return await ask_about_inherited(driver, who.id)
+    match load(found):
+        case {"result": result}:
+            return msgspec.structs.replace(past, status="finished", result=dump(result))
+        case _:
+            return msgspec.structs.replace(past, rerun=True)
+
+
 async def _changed(driver: Driver, wish: Wish) -> Past | None:
     """A step at a place where one with other arguments stood: the code was changed."""
     who = wish.identity
     before = driver.memory.changed(who.scope, who.name, who.place, who.digest)
-    if before is None or before.status == "failed":
+    if before is None or (before.status == "failed" and not before.happened):
         return None
     if wish.manner.effect != "once":
         before.is_met = True
@@ -204,7 +244,10 @@ async def _changed(driver: Driver, wish: Wish) -> Past | None:
     if choice == "run":
         return None
     before.is_met = True
-    return before if before.status == "finished" else msgspec.structs.replace(before, skipped=True)
+    if before.status == "finished":
+        return before
+    status = "in_doubt" if before.status == "failed" else before.status
+    return msgspec.structs.replace(before, status=status, skipped=True)
 
 
 async def _try(driver: Driver, wish: Wish, failures: int) -> Any:
@@ -217,18 +260,21 @@ async def _try(driver: Driver, wish: Wish, failures: int) -> Any:
         match outcome:
             case [StepFinished(result=result)]:
                 return load(result)  # as it was recorded: what later lives are told
-            case [StepFailed(error=error, happened=happened)]:
+            case [StepFailed(error=error, happened=happened, at=at)]:
                 failures += 1
                 if flight.is_withheld:
                     await driver.stand_still()  # the run is stopped for it, also if it could fail
                 if failures >= wish.retry.attempts or happened == "yes":
-                    raise StepError(who.name, error=error) from flight.error
+                    raise StepError(
+                        who.name, error=error, at=at, happened=happened
+                    ) from flight.error
                 await driver.rest(wish.retry.wait(failures))
             case _:  # interrupted, in doubt, late, or lost: the run stops, or it is begun again
                 await _after_a_cut(driver, wish, flight, outcome)
                 if outcome and isinstance(outcome[0], StepInDoubt):
                     past = Past(who.name, who.digest, wish.manner.effect, flight.attempt)
                     past.status, past.args = "in_doubt", permit.args
+                    past.scope, past.error = who.scope, outcome[0].why
                     driver.memory.steps[who.id] = past
                     return await carry_out(driver, wish)
 
@@ -278,6 +324,8 @@ async def begin(driver: Driver, wish: Intent, permit: Permit) -> Flight:
                 model=wish.model,
                 reserve=wish.reserve,
                 wraps_up=wish.wraps_up,
+                cut_by_redirect=not wish.model and wish.manner.on_redirect == "cancel",
+                continues=wish.continues,
             ),
         ]
 
@@ -291,6 +339,7 @@ async def begin(driver: Driver, wish: Intent, permit: Permit) -> Flight:
         await asyncio.shield(asyncio.ensure_future(driver.never_mind(who.id)))
         raise
     known = driver.run.steps[who.id]
+    is_watched = wish.home is not None and driver.site.habits.watch_starts
     return Flight(
         who.id,
         who.name,
@@ -303,4 +352,7 @@ async def begin(driver: Driver, wish: Intent, permit: Permit) -> Flight:
         clock=driver.site.clock,
         passed=(lambda outcome: outcome_passed(driver, outcome)) if driver.guards else None,
         refusal=driver.refusal,
+        licensed=driver.licensed,
+        testify=driver.testify,
+        started=Started(driver.run.id, who.id, wish.home or "") if is_watched else None,
     )

@@ -9,7 +9,8 @@ from typing import Any, Generic, Literal, ParamSpec, TypeAlias, TypeVar, cast, g
 
 import msgspec
 
-from pullcord.core.calls import Call
+from pullcord.core.calls import Call, ToolContext
+from pullcord.core.conditions import MOST, is_amount, is_whole
 from pullcord.core.events import Effect, RunIn
 from pullcord.core.values import dump
 from pullcord.errors import InvalidInput
@@ -29,7 +30,7 @@ class Retry(msgspec.Struct, frozen=True, kw_only=True):
     wait_max_s: float = 30.0
 
     def wait(self, attempt: int) -> float:
-        return min(self.wait_s * 2 ** (attempt - 1), self.wait_max_s)
+        return min(self.wait_s * 2 ** min(attempt - 1, 60), self.wait_max_s)
 
 
 _THRICE = Retry()
@@ -56,6 +57,10 @@ class Policy:
     run_in: `loop` (async), `process` (sync), or `thread`, which cannot be stopped.
     on_pause: `finish`, `cancel` (not with `once`), or `freeze` (a process). on_redirect: `finish`
         or `cancel`.
+    needs_env: variables of the environment that hold a secret, and that a process or command is
+        given all the same.
+    on_stop: `raise`, of a tool in a thread: the sockets that the call has opened are shut, and
+        `Interrupted` is raised in it. Without, such a tool cannot be stopped.
     """
 
     effect: Effect = "once"
@@ -73,8 +78,10 @@ class Policy:
     stop_grace_s: float | None = None
     on_pause: Literal["", "finish", "cancel", "freeze"] = ""
     on_redirect: Literal["finish", "cancel"] = "finish"
+    on_stop: Literal["", "raise"] = ""
     command: bool = False  # the function returns the command to run, as a list
     version: str = ""  # of this policy: an approval given under another one does not count
+    needs_env: tuple[str, ...] = ()
 
     @property
     def tries(self) -> Retry:
@@ -98,7 +105,8 @@ class Policy:
         said = {
             field.name: _plain(getattr(self, field.name))
             for field in fields(self)
-            if field.name not in ("undo_retry", "retry", "approve_within_s")
+            if field.name not in ("undo_retry", "retry", "approve_within_s", "on_stop")
+            and (field.name != "needs_env" or self.needs_env)  # of before there was such a field
         }
         return sha256(dump(said)).hexdigest()[:16]
 
@@ -142,6 +150,11 @@ class Tool(Generic[P, R]):
         called = kind.__call__ if callable(self.function) else None
         return inspect.iscoroutinefunction(self.function) or inspect.iscoroutinefunction(called)
 
+    def shipped_context(self, context: ToolContext) -> tuple[dict[str, Any] | None, Any]:
+        """What of its context travels to another process, and what makes one of that there if it
+        is not a `ToolContext`."""
+        return (context.as_data() if wants_context(self.function) else None), None
+
     @property
     def wanted_place(self) -> RunIn:
         if self.policy.command:
@@ -158,6 +171,8 @@ class Tool(Generic[P, R]):
             raise _no(name, "it is not async and would block the loop", "run_in='process'")
         if place == "thread" and self.is_async:
             raise _no(name, "it is async and needs no thread", "run_in='loop'")
+        if self.policy.on_stop and (self.is_async or self.policy.run_in == "process"):
+            raise _no(name, "nothing is raised in what is cancelled or killed", "a sync tool")
         if self.policy.on_pause == "freeze" and place != "process":
             raise _no(name, f"what runs in a {place} cannot freeze", "run_in='process'")
 
@@ -248,6 +263,13 @@ def signature_of(function: Any) -> inspect.Signature:
     return signature.replace(parameters=parameters[1:] if _is_ctx(parameters) else parameters)
 
 
+def file_of(function: Any) -> str:
+    """Where its code stands, if it is written in Python."""
+    function = inspect.unwrap(function)
+    code = getattr(getattr(function, "__func__", function), "__code__", None)
+    return getattr(code, "co_filename", "")
+
+
 def wants_context(function: Any) -> bool:
     return _is_ctx(list(inspect.signature(function).parameters.values()))
 
@@ -265,13 +287,16 @@ def check_policy(name: str, policy: Policy) -> None:
     for field in ("retry", "undo_retry"):
         given: object = getattr(policy, field)
         attempts = given.attempts if isinstance(given, Retry) else given
-        if not isinstance(attempts, int) or isinstance(attempts, bool) or attempts < 1:
+        waits = (given.wait_s, given.wait_max_s) if isinstance(given, Retry) else ()
+        if not is_whole(attempts) or not all(map(is_amount, waits)):
             raise _no(name, f"its {field} cannot be {given!r}", "a number of attempts, or a Retry")
     for field in ("timeout_s", "stop_grace_s", "undo_timeout_s", "approve_within_s"):
         given = getattr(policy, field)
         is_number = isinstance(given, int | float) and not isinstance(given, bool) and given >= 0
         if not is_number and not (given is None and field in ("timeout_s", "stop_grace_s")):
             raise _no(name, f"its {field} cannot be {given!r}", "a number of seconds")
+    if policy.approve_within_s > MOST:  # it becomes a moment, which has to fit a record
+        raise _no(name, f"its approve_within_s cannot be {policy.approve_within_s!r}", "less")
     for role in ("undo", "probe", "still_valid"):
         if (function := getattr(policy, role)) is not None:
             _check_takes_a_call(name, role, function)
@@ -293,8 +318,12 @@ def _check_words(name: str, policy: Policy) -> None:
         raise _no(name, "with the effect 'once' a pause cannot cut it", "on_pause='finish'")
     if policy.on_pause not in ("", "finish", "cancel", "freeze"):
         raise _no(name, f"on_pause cannot be {policy.on_pause!r}", "finish, cancel or freeze")
+    if policy.on_stop not in ("", "raise"):
+        raise _no(name, f"on_stop cannot be {policy.on_stop!r}", "raise, or nothing")
     if policy.on_redirect not in ("finish", "cancel"):
         raise _no(name, f"on_redirect cannot be {policy.on_redirect!r}", "finish or cancel")
+    if isinstance(policy.needs_env, str):
+        raise _no(name, "needs_env takes several names", f"needs_env=[{policy.needs_env!r}]")
 
 
 def _tries(given: int | Retry) -> Retry:

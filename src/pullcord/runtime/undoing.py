@@ -2,6 +2,9 @@
 
 An undo that a crash has cut off is called again with the same key, because that is what it
 promises to bear; one that is itself a tool with the effect `once` is asked about instead.
+
+What children did is undone with it, each effect in its turn. Not here: whoever knows a child's
+agent takes the child up for that, as it would any ended run that somebody wants undone (`Below`).
 """
 
 import asyncio
@@ -23,13 +26,15 @@ from pullcord.core.events import (
     UndoStarted,
 )
 from pullcord.core.run import Run, Step
-from pullcord.core.undo import to_undo, undo_item
+from pullcord.core.undo import is_anything_left_to_undo, to_undo, undo_item
 from pullcord.core.values import load
-from pullcord.errors import KillSwitchEngaged, SecretUnknown
+from pullcord.errors import Fenced, KillSwitchEngaged, SecretUnknown, StorageFailed
+from pullcord.journal.ledger import Lease
 from pullcord.killswitch.flags import Whose
 from pullcord.runtime.alarms import Alarm
-from pullcord.runtime.flight import described, together
-from pullcord.runtime.ownership import Wanted
+from pullcord.runtime.below import Below
+from pullcord.runtime.failing import described
+from pullcord.runtime.ownership import Wanted, together
 from pullcord.runtime.performing import about, about_in_process
 from pullcord.runtime.processes import address_of
 from pullcord.runtime.site import Site
@@ -51,6 +56,9 @@ class Undoer(Protocol):
     def news(self) -> None: ...
     @property
     def whose(self) -> list[Whose]: ...
+    @property
+    def lease(self) -> Lease: ...
+    async def licensed(self) -> None: ...
     def refusal(self) -> str: ...
     def mind(self, what: str, goes_on: Callable[[], bool], /) -> None: ...
 
@@ -65,33 +73,58 @@ class Undoing:
         self._attempt: asyncio.Task[Any] | None = None
         self._woken = asyncio.Event()
         self._cut = asyncio.Event()  # the next owner goes on with what is under way
+        self._below = Below(driver)
         self.is_over = False
         driver.later(self._go_through())
 
     def hurry(self) -> None:
         """The second press: no waits between attempts. What is under way is not given up."""
         self._is_hurried = True
+        self._below.hurry()
         self._woken.set()
 
     def leave(self, *, now: bool) -> None:
         """The runtime closes. The next owner goes on; `now`: also with what is under way here."""
         self._is_leaving = True
+        self._below.leave()
         self._woken.set()
         if now:
             self._cut.set()
 
     async def _go_through(self) -> None:
         try:
-            while not self._is_leaving and (steps := to_undo(self._driver.run)):
-                await self._undo(steps[0])
-        except KillSwitchEngaged:
-            pass  # gone on with when it is released
+            while not self._is_leaving and is_anything_left_to_undo(self._driver.run):
+                if not self._driver.run.children:
+                    await self._undo(to_undo(self._driver.run)[0])
+                else:
+                    await self._undo_family()
+        except (KillSwitchEngaged, Fenced):
+            pass  # gone on with when it is released; or by who owns the run now
+        except StorageFailed:
+            await asyncio.sleep(self._driver.site.habits.retry_storage_s)
         except asyncio.CancelledError:
             if not self._is_leaving:
                 raise
         finally:
             self.is_over = True
             self._driver.news()
+
+    async def _undo_family(self) -> None:
+        """Go once through what the run and those who worked for it did. What comes to light
+        meanwhile is newer, and comes first the next time."""
+        mine = self._driver.run.id
+        for run_id, effects in await self._below.order():
+            if self._is_leaving:
+                return
+            if run_id != mine:
+                await self._below.have_undone(run_id, [effect.step for effect in effects])
+                continue
+            for effect in effects:
+                if self._is_leaving or to_undo(self._driver.run)[:1] != [effect.step]:
+                    return
+                await self._undo(effect.step)
+        if not self._is_leaving:
+            await self._below.settle()
 
     async def _undo(self, step: str) -> None:
         known = self._driver.run.steps[step]
@@ -126,14 +159,16 @@ class Undoing:
     async def _try(self, policy: Policy, call: Call, number: int) -> str:
         """Return what went wrong, or nothing."""
         undo = policy.undo
+        await self._driver.licensed()
         if refused := self._driver.refusal():
             raise KillSwitchEngaged(refused)
         context = self._context(call, number)
         raw = getattr(undo, "__pullcord_tool__", undo)
         is_thread = not inspect.iscoroutinefunction(raw) and not address_of(raw)
         if address_of(raw) and not inspect.iscoroutinefunction(raw):
-            whose = self._driver.whose
-            work = about_in_process(self._driver.site.processes, raw, call, context, whose)
+            driver, needs = self._driver, policy.needs_env
+            processes, whose = driver.site.processes, driver.whose
+            work = about_in_process(processes, raw, call, context, whose, driver.lease, needs)
         else:
             work = about(raw, call, context, self._mind(call))
         self._attempt = attempt = asyncio.create_task(work)
@@ -165,6 +200,7 @@ class Undoing:
     async def _find_out(self, step: str, policy: Policy, call: Call) -> None:
         """A crash has cut it off, and it must not be done twice. Is the effect still there?"""
         found: Any = None
+        await self._driver.licensed()
         if refused := self._driver.refusal():
             raise KillSwitchEngaged(refused)
         if policy.probe is not None:

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import msgspec
 from starlette.applications import Starlette
@@ -14,6 +14,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from pullcord.core.acks import Ack
 from pullcord.errors import PullcordError
+from pullcord.runtime.elsewhere import Elsewhere
 from pullcord.runtime.site import Habits
 from pullcord.server.bodies import body_as
 from pullcord.server.bounds import Bounds
@@ -29,6 +30,13 @@ from pullcord.server.wall import Authorize, Wall, grant_of
 
 _log: Final = logging.getLogger("pullcord.server")
 _encode: Final = msgspec.json.Encoder().encode
+_LINK: Final = (
+    "open the link that `pullcord serve` has printed, or send Authorization: Bearer TOKEN"
+)
+_HOST: Final = (
+    "the app that this is mounted in has given no right to whoever sent this (its `authorize` "
+    "returned None). Sign in there, or have it return a Grant"
+)
 
 
 def app(
@@ -45,6 +53,8 @@ def app(
     `hosts`: the names it answers to (None: your own app sees to that). `origins`: pages of other
     origins that may use it, with a token. Nothing of a run depends on anybody being connected.
     """
+    if isinstance(runs, Elsewhere):  # this is the process of a tool, which serves nobody
+        return cast("Server", runs)
     return Server(
         runs, authorize=authorize, hosts=hosts, origins=origins, bounds=bounds or Bounds()
     )
@@ -86,6 +96,7 @@ class Server:
             origins=origins,
             head=bounds.head,
             is_open=lambda method, path: path in (FILES if method == "GET" else open_posts),
+            how=_LINK if keeper else _HOST,
         )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

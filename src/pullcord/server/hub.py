@@ -17,24 +17,27 @@ import msgspec
 
 from pullcord.core.events import CancelRequested, Forgotten, Record, TextEnded, encode_event
 from pullcord.core.handed import Handed, shown
-from pullcord.core.panel import Panel, panel
+from pullcord.core.panel import Panel
 from pullcord.core.states import NEEDS_OWNER
 from pullcord.core.stops import HEARD, StopShown
 from pullcord.core.withhold import as_viewed
 from pullcord.errors import JournalClosed, PullcordError
 from pullcord.journal.clock import Clock
 from pullcord.journal.journal import Journal
-from pullcord.journal.reading import Cursor, Item, Seen
+from pullcord.journal.reading import Cursor, Item
+from pullcord.journal.seeing import Seen, panel_of
 from pullcord.journal.store import LiveText
 from pullcord.journal.watch import Changed
 from pullcord.server.bounds import Bounds
 from pullcord.server.problems import Refused
+from pullcord.server.signals import EndingSignals
 
 _log: Final = logging.getLogger("pullcord.server")
 _encode: Final = msgspec.json.Encoder().encode
 _ROWS_S: Final = 0.1  # how often a list is told what has changed
 _LOOK_S: Final = 5.0  # how often a run that needs a process is asked whether it has one
 _BATCH: Final = 200
+_LEAVING_S: Final = 10.0
 
 
 class Frame(NamedTuple):
@@ -233,6 +236,8 @@ class Hub:
         self.journal = journal
         self.bounds = bounds
         self.is_closed = asyncio.Event()
+        self.signals = EndingSignals(self.dismiss)
+        self._leaves_until = 0.0
         self.past = asyncio.Semaphore(1)  # who reads the past waits for others who do, not controls
         self.taken_back = 0  # how often a right was
         self._clock = clock
@@ -247,19 +252,26 @@ class Hub:
         self._stop_watching = lambda: None
 
     def panel(self, seen: Seen) -> Panel:
-        return panel(
-            seen.run,
-            seen.used,
-            now_ms=seen.now_ms,
-            wall_ms=self._clock.wall_ms(),
-            driven=seen.driven,
-            hold_s=self._hold_s,
-        )
+        return panel_of(seen, wall_ms=self._clock.wall_ms(), hold_s=self._hold_s)
 
     def ask_again(self) -> None:
         """A right was taken back: every reader is asked whether it still has its own."""
         self.taken_back += 1
         for channel in self._channels.values():
+            channel.wake()
+        for rows in self._lists:
+            rows.changed.set()
+
+    @property
+    def is_leaving(self) -> bool:
+        """Whether the process was asked to end a moment ago: streams end, and none begins."""
+        return time.monotonic() < self._leaves_until
+
+    def dismiss(self) -> None:
+        """The process is asked to end: let everybody go. If it goes on all the same, they may come
+        back after a while."""
+        self._leaves_until = time.monotonic() + _LEAVING_S
+        for channel in list(self._channels.values()):
             channel.wake()
         for rows in self._lists:
             rows.changed.set()
@@ -394,7 +406,7 @@ class Hub:
             return found
 
     def _admit(self) -> None:
-        if self.is_closed.is_set():
+        if self.is_closed.is_set() or self.is_leaving:
             raise Refused(503, "closing", "This server is being stopped. Try again in a moment.")
         if self._readers >= self.bounds.readers:
             raise _too_many(self.bounds.readers, "this server")

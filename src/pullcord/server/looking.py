@@ -135,7 +135,7 @@ async def receipt(desk: Desk, request: Request, _: None) -> Receipt:
     [seen] = await journal.seen(request.path_params["run"])
     found = await journal.read(seen.run.id)
     cut = {r.event.part: r.event.text for r in found if isinstance(r.event, TextEnded)}
-    return receipt_of(seen.run, cut)
+    return receipt_of(seen.run, cut, await journal.members(seen.run.id))
 
 
 async def inbox(desk: Desk, request: Request, _: None) -> InboxShown:

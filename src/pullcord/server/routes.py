@@ -33,6 +33,7 @@ from pullcord.server.wire import (
     CancelSaid,
     ContinueSaid,
     DenySaid,
+    Entered,
     ForkSaid,
     Found,
     Given,
@@ -301,7 +302,7 @@ ROUTES: Final = (
         "Exchange a launch code, or that of a link, for a browser's session.",
         session,
         SessionSaid,
-        status=204,
+        Entered,
         standing=True,
     ),
     Route(

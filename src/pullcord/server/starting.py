@@ -10,9 +10,9 @@ from starlette.responses import Response
 
 from pullcord.core.conditions import Condition
 from pullcord.core.events import Created
+from pullcord.core.going_on import said_next
 from pullcord.core.limits import caps_as_condition, parsed
 from pullcord.core.values import check_text
-from pullcord.core.values import load as value_of
 from pullcord.errors import AgentUnknown
 from pullcord.server.controls import signed
 from pullcord.server.desk import Desk
@@ -23,6 +23,7 @@ from pullcord.server.wall import grant_of
 from pullcord.server.wire import (
     AsideSaid,
     ContinueSaid,
+    Entered,
     ForkSaid,
     Given,
     GrantSaid,
@@ -66,13 +67,10 @@ async def fork(desk: Desk, request: Request, said: ForkSaid) -> Started:
 
 async def go_on(desk: Desk, request: Request, said: ContinueSaid) -> Started:
     run_id = request.path_params["run"]
-    born, given = await _birth(desk, run_id), said.input
-    if given is None:
-        again = await desk.runs.journal.reusable(run_id, what="use the input of")
-        given = value_of(again.input)
+    born = await _birth(desk, run_id)
     made = await desk.runs.start(
         born.agent,
-        given,
+        said_next(run_id, said.input),
         run_id=said.run_id,
         thread=born.thread,
         model=born.model,
@@ -117,18 +115,18 @@ async def _birth(desk: Desk, run_id: str) -> Created:
 
 async def session(desk: Desk, request: Request, said: SessionSaid) -> Response:
     keeper = _keeper(desk)
-    code = keeper.session(said.code)
-    if code is None:
+    made = keeper.session(said.code)
+    if made is None:
         raise Refused(
             401,
             "used_up",
             "This link does not open anything: it was used before, has expired or was revoked. "
             "Ask for another one, or start `pullcord serve` again: it prints a new one.",
         )
-    answer = Response(status_code=204)
+    answer = Response(msgspec.json.encode(Entered(made.key)), media_type="application/json")
     answer.set_cookie(
         keeper.cookie,
-        code,
+        made.cookie,
         max_age=SESSION_S,
         path=request.scope.get("root_path", "") + "/",
         httponly=True,

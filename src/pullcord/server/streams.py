@@ -105,6 +105,10 @@ class Stream:
         self._batch = _FIRST_BATCH
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        with self._hub.signals:
+            await self._serve(scope, receive, send)
+
+    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         gone = asyncio.create_task(_disconnect(receive))
         writing = asyncio.create_task(self._write(send))
         try:
@@ -136,7 +140,7 @@ class Stream:
 
     async def _pieces(self) -> AsyncGenerator[bytes]:
         yield b"retry: 500\n\n"
-        while not self._hub.is_closed.is_set():
+        while not self._hub.is_closed.is_set() and not self._hub.is_leaving:
             self._changed.clear()
             if not await self._may_go_on():
                 yield _BYE % b"revoked"

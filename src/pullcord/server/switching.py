@@ -8,6 +8,7 @@ from starlette.requests import Request
 
 from pullcord.core.values import check_text
 from pullcord.errors import InvalidInput, KillSwitchFailed, RunNotFound, StorageFailed
+from pullcord.journal.holding import PAUSED_S
 from pullcord.journal.journal import Journal
 from pullcord.killswitch.engaging import pull
 from pullcord.killswitch.flags import KINDS, Scope, new_note
@@ -99,5 +100,5 @@ async def _recorded(
     if scope is None or pulled is None:
         return await journal.held()
     pulled = await journal.answered(scope, pulled)  # first: who is held has no owner to be asked
-    await journal.hold()
+    await journal.hold(within_s=PAUSED_S)  # the rest by the housekeeping of a runtime
     return (await journal.held())[0], [pulled]

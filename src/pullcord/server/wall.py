@@ -13,7 +13,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from pullcord.server.problems import Refused, problem
+from pullcord.errors import PullcordError
+from pullcord.server.problems import Refused, of_error, problem
 from pullcord.server.rights import Grant
 
 Authorize: TypeAlias = Callable[[Request], "Grant | Awaitable[Grant | None] | None"]
@@ -39,7 +40,7 @@ class Wall:
     `hosts`: the names this server answers to, with their ports; None: the app around this one
     sees to that. `origins`: pages of other origins that may use it, with a token of their own.
     `head`: how many bytes the head of a request may have. `is_open(method, path)`: what needs no
-    credential.
+    credential. `how`: how somebody comes to a credential, in words.
     """
 
     def __init__(
@@ -51,6 +52,7 @@ class Wall:
         origins: Iterable[str],
         head: int,
         is_open: Callable[[str, str], bool],
+        how: str,
     ) -> None:
         self._app = app
         self._authorize = authorize
@@ -58,6 +60,7 @@ class Wall:
         self._origins = frozenset(origins)
         self._head = head
         self._is_open = is_open
+        self._how = how
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -82,6 +85,8 @@ class Wall:
             answer = await self._checked(request, guest)
         except Refused as refused:
             answer = problem(refused.status, refused.code, refused.detail, headers=refused.headers)
+        except PullcordError as error:  # who this is cannot be told: nobody is let in
+            answer = of_error(error)
         await (answer or self._app)(scope, receive, with_headers)
         return None
 
@@ -169,8 +174,7 @@ class Wall:
             raise Refused(
                 401,
                 "unknown",
-                "This needs a credential that is valid here: open the link that `pullcord serve` "
-                "has printed, or send Authorization: Bearer TOKEN. Nothing was changed.",
+                f"This needs a credential that is valid here: {self._how}. Nothing was changed.",
                 headers={"WWW-Authenticate": "Bearer", "Connection": "close"},
             )
         return found

@@ -289,6 +289,13 @@ class Given(msgspec.Struct, frozen=True):
     url: str
 
 
+class Entered(msgspec.Struct, frozen=True):
+    """A browser's session has begun. `key` is told once, here: the page sends it as
+    `X-Pullcord-Key` with every request, because a cookie goes to every port of the host."""
+
+    key: str
+
+
 class Problem(msgspec.Struct, frozen=True):
     """What went wrong, what is true now and what to do, in the library's own words."""
 

@@ -11,7 +11,7 @@ from pullcord.tui.words import ROLE, clock, count, dollars, elapsed
 
 _NEAR: Final = 0.8
 _ALWAYS: Final = ("done", "undone", "in_doubt", "not_attempted")
-_IF_ANY: Final = ("could_not_undo", "failed", "interrupted", "under_way")
+_IF_ANY: Final = ("could_not_undo", "failed", "interrupted", "still_running", "under_way")
 _ENDING: Final = ("cancelling", "stopping")
 
 

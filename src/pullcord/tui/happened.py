@@ -73,7 +73,7 @@ def pressed(event: Any) -> tuple[str, str]:
 def faint(event: Any) -> str:
     match event:
         case StoodStill():
-            return "Its process stood still for a while, and goes on."
+            return "Nobody worked on it for a while."
         case Requeued():
             return f"Its process gave it back ({event.cause})."
         case Released(error=error) if error:

@@ -10,7 +10,7 @@ import msgspec
 from pullcord.core.acks import Ack
 from pullcord.core.commands import Cancel, Command, Pause
 from pullcord.core.events import CancelRequested, Record, TextEnded
-from pullcord.core.panel import Panel, panel
+from pullcord.core.panel import Panel
 from pullcord.core.receipts import Receipt, receipt
 from pullcord.core.states import NEEDS_OWNER, RunState
 from pullcord.core.stops import StopShown
@@ -19,7 +19,8 @@ from pullcord.errors import JournalClosed
 from pullcord.journal.clock import Clock
 from pullcord.journal.journal import Journal
 from pullcord.journal.reader import Reader
-from pullcord.journal.reading import Item, Seen
+from pullcord.journal.reading import Item
+from pullcord.journal.seeing import Seen, panel_of
 from pullcord.journal.store import LiveText
 from pullcord.journal.watch import Changed
 from pullcord.tui.source import News, Waiting
@@ -51,13 +52,7 @@ class Local:
         return [self._panel(seen) for seen in await self._journal.seen(*run_ids)]
 
     def _panel(self, seen: Seen) -> Panel:
-        return panel(
-            seen.run,
-            seen.used,
-            now_ms=seen.now_ms,
-            wall_ms=self._clock.wall_ms(),
-            driven=seen.driven,
-        )
+        return panel_of(seen, wall_ms=self._clock.wall_ms())
 
     async def changes(self) -> AsyncGenerator[News]:
         loop, heard, changed = asyncio.get_running_loop(), asyncio.Event(), set[str]()
@@ -111,7 +106,7 @@ class Local:
         run = await self._journal.load(run_id)
         records = await self._journal.read(run_id)
         cut = {r.event.part: r.event.text for r in records if isinstance(r.event, TextEnded)}
-        return receipt(run, cut)
+        return receipt(run, cut, await self._journal.members(run_id))
 
     async def command(self, run_id: str, command: Command) -> Ack:
         ack = await self._journal.command(run_id, command)

@@ -15,6 +15,7 @@ _HEADINGS: Final = (
     ("in_doubt", "?", "waiting"),
     ("failed", "✕", "failed"),
     ("interrupted", "■", "muted"),
+    ("still_running", "!", "failed"),
     ("under_way", "●", "running"),
     ("not_attempted", "○", "muted"),
 )

@@ -183,7 +183,8 @@ class Report:
                 step.status, step.to_ms, step.result = "done", at_ms, as_json(event.result)
             case StepFailed():
                 maybe = " It may have had its effect." if event.happened else ""
-                step.status, step.to_ms, step.says = "failed", at_ms, event.error + maybe
+                where = f" ({event.at})" if event.at else ""
+                step.status, step.to_ms, step.says = "failed", at_ms, event.error + where + maybe
             case StepInterrupted():
                 step.status = "interrupted" if event.began else "not_started"
                 step.to_ms = at_ms

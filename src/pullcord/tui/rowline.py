@@ -38,7 +38,7 @@ def _about(panel: Panel, quiet: str) -> list[Piece]:
 
 def _says(panel: Panel) -> str:
     if panel.alone:
-        return "no process drives it"
+        return "its process stands still" if panel.driven else "no process drives it"
     if panel.doing:
         return flat(panel.doing, 120)
     if panel.state == "failed":

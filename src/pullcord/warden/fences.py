@@ -1,19 +1,20 @@
-"""Three ways to keep a tree of processes together, the best one first.
+"""Ways to keep a tree of processes together, the best one first.
 
 `cgroup`: the kernel keeps the list, freezes and kills it as one. `namespace`: the tree has a
-first process of its own and ends with it. `sweep`: the holder adopts every orphan, and the tree
-is stopped, listed and killed until nothing is left of it. The first two cannot be outrun.
+first process of its own and ends with it. `cgroup+namespace`: both, so that the tree also ends
+with its holder, and can be found without it. `sweep`: the holder adopts every orphan, and the tree
+is stopped, listed and killed until nothing is left of it. The others cannot be outrun.
 """
 
 import os
 import re
-import secrets
 import signal
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Final, Literal, Protocol, TypeAlias
 
+from pullcord.process import is_gone, new_owner
 from pullcord.warden.kernel import (
     children_of,
     descendants_of,
@@ -23,11 +24,11 @@ from pullcord.warden.kernel import (
     send,
 )
 
-Kind: TypeAlias = Literal["cgroup", "namespace", "sweep"]
-KINDS: Final[tuple[Kind, ...]] = ("cgroup", "namespace", "sweep")
+Kind: TypeAlias = Literal["cgroup+namespace", "cgroup", "namespace", "sweep"]
+KINDS: Final[tuple[Kind, ...]] = ("cgroup+namespace", "cgroup", "namespace", "sweep")
 _PASSES_MAX: Final = 200
 _CLEAR_S: Final = 1.0
-_OURS: Final = re.compile(r"pullcord-(\d+)-(\d+)-[0-9a-f]+")
+_OURS: Final = re.compile(r"pullcord-(p[^.]+)\.[0-9a-f]*")
 
 
 class Fence(Protocol):
@@ -181,10 +182,26 @@ class Cgroup(Sweep):
             file.write(text)
 
 
+class CgroupAndNamespace(Cgroup):
+    """A cgroup, and inside it a PID namespace."""
+
+    kind: Kind = "cgroup+namespace"
+    needs_init = True
+
+    def enter(self) -> None:
+        super().enter()
+        enter_new_pid_namespace()
+
+    def members(self, holder: int) -> set[int]:
+        return super().members(holder) - set(children_of(holder))  # the first process is no tool
+
+
 class Fences:
     """Makes fences of the best kind that this machine offers, or of the one that was asked for."""
 
-    def __init__(self, wanted: str = "auto") -> None:
+    def __init__(self, wanted: str = "auto", *, mark: str = "") -> None:
+        """`mark`: by which the kill switch of a store knows what is its own."""
+        self._mark = mark
         kinds = KINDS if wanted == "auto" else (wanted,)
         self.kind: Kind = "sweep"
         self.why_not: dict[str, str] = {}
@@ -198,6 +215,8 @@ class Fences:
 
     def new(self, call: str) -> Fence:
         match self.kind:
+            case "cgroup+namespace":
+                return CgroupAndNamespace(f"{self.home}/{call}")
             case "cgroup":
                 return Cgroup(f"{self.home}/{call}")
             case "namespace":
@@ -212,10 +231,10 @@ class Fences:
     def _refusal(self, kind: str) -> str:
         try:
             match kind:
+                case "cgroup+namespace":
+                    self._probe_home(lambda group: lambda: _fork_once(_both(group)))
                 case "cgroup":
-                    self._make_home()
-                    _try_in_child(Cgroup(f"{self.home}/probe").enter)
-                    os.rmdir(f"{self.home}/probe")
+                    self._probe_home(lambda group: Cgroup(group, is_new=False).enter)
                 case "namespace":
                     _try_in_child(lambda: _fork_once(enter_new_pid_namespace))
                 case _:
@@ -226,13 +245,19 @@ class Fences:
             return error.strerror or str(error)
         return ""
 
+    def _probe_home(self, entering: Callable[[str], Callable[[], None]]) -> None:
+        self._make_home()
+        group = f"{self.home}/probe"
+        os.mkdir(group)
+        _try_in_child(entering(group))
+        os.rmdir(group)
+
     def _make_home(self) -> None:
         base = cgroup_of_this_process()
         if base is None:
             raise OSError(0, "no cgroup of version 2 is mounted")
         clear_the_dead(base)
-        name = f"pullcord-{os.getpid()}-{started_at(os.getpid())}-{secrets.token_hex(4)}"
-        self.home = f"{base}/{name}"
+        self.home = f"{base}/pullcord-{new_owner()}.{self._mark}"
         os.mkdir(self.home)
         if not os.path.exists(f"{self.home}/cgroup.kill"):
             raise OSError(0, "this kernel cannot kill a cgroup as one")
@@ -240,6 +265,8 @@ class Fences:
 
 def fence_of(spec: dict[str, str]) -> Fence:
     """The fence that another process has made, for whoever is to enter it."""
+    if spec["kind"] == "cgroup+namespace":
+        return CgroupAndNamespace(spec["path"], is_new=False)
     if spec["kind"] == "cgroup":
         return Cgroup(spec["path"], is_new=False)
     return Namespace() if spec["kind"] == "namespace" else Sweep()
@@ -265,11 +292,12 @@ def cgroup_of_this_process() -> str | None:
 
 
 def inside_cgroup(path: str) -> set[int]:
-    """Who is in a cgroup, or in one that was made below it."""
+    """Who is in a cgroup, or in one that was made below it. The kernel says 0 for whom it cannot
+    name here, in another PID namespace: as the target of a signal that would be ourselves."""
     inside: set[int] = set()
     for place, _, _ in os.walk(path):
         with suppress(OSError), open(f"{place}/cgroup.procs") as file:
-            inside |= {int(pid) for pid in file.read().split()}
+            inside |= {int(pid) for pid in file.read().split() if pid != "0"}
     return inside
 
 
@@ -290,23 +318,15 @@ def remove_cgroup(path: str) -> bool:
 
 
 def clear_the_dead(base: str) -> None:
-    """End what wardens have left that were killed before they could."""
+    """End what wardens have left that were killed before they could. Of one in another PID
+    namespace, or before another boot, nobody here can tell: it is left alone."""
     with suppress(OSError):
         for name in os.listdir(base):
             found = _OURS.fullmatch(name)
-            if found and not (is_alive(int(found[1])) and started_at(int(found[1])) == found[2]):
+            if found and is_gone(found[1]):
                 until = time.monotonic() + _CLEAR_S
                 while not clear_cgroup(f"{base}/{name}") and time.monotonic() < until:
                     time.sleep(0.002)
-
-
-def started_at(pid: int) -> str:
-    """When a process began, in ticks since boot: with its number that is who it is."""
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            return file.read().rpartition(b")")[2].split()[19].decode()
-    except (OSError, IndexError):
-        return ""
 
 
 def _try_in_child(work: Callable[[], None]) -> None:
@@ -323,6 +343,10 @@ def _try_in_child(work: Callable[[], None]) -> None:
     number = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
     if number:
         raise OSError(number, os.strerror(abs(number)))
+
+
+def _both(group: str) -> Callable[[], None]:
+    return CgroupAndNamespace(group, is_new=False).enter
 
 
 def _fork_once(enter: Callable[[], None]) -> None:

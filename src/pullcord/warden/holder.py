@@ -7,8 +7,15 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import NoReturn
 
+from pullcord.killswitch.mark import become_worker
 from pullcord.warden.fences import Fence
-from pullcord.warden.kernel import adopt_orphans, close_all_but, die_with_parent, reset_signals
+from pullcord.warden.kernel import (
+    adopt_orphans,
+    close_all_but,
+    die_with_parent,
+    reset_signals,
+    show_own_numbers,
+)
 
 GO = b"g"
 
@@ -34,6 +41,7 @@ def hold(fence: Fence, root: Callable[[], NoReturn], status: int, keep: list[int
                 _wait_for_init(line, keep)
             if fence.needs_init:
                 die_with_parent()
+                show_own_numbers()
             _start(root, line, keep)
     except OSError as error:
         with suppress(OSError, UnboundLocalError):
@@ -48,6 +56,7 @@ def _start(root: Callable[[], NoReturn], line: socket.socket, keep: list[int]) -
         line.close()
         os.setsid()
         die_with_parent()
+        become_worker()
         root()
     _say(line, "started")
     for fd in keep:

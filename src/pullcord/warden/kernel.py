@@ -9,8 +9,11 @@ from typing import Final
 
 _PR_SET_PDEATHSIG: Final = 1
 _PR_SET_CHILD_SUBREAPER: Final = 36
+_CLONE_NEWNS: Final = 0x00020000
 _CLONE_NEWUSER: Final = 0x10000000
 _CLONE_NEWPID: Final = 0x20000000
+_MS_NOSUID, _MS_NODEV, _MS_NOEXEC = 0x2, 0x4, 0x8
+_MS_REC, _MS_PRIVATE = 0x4000, 0x40000
 _libc: Final = ctypes.CDLL(None, use_errno=True)
 
 
@@ -36,6 +39,17 @@ def enter_new_pid_namespace() -> None:
         _write("/proc/self/setgroups", "deny")
     _write("/proc/self/uid_map", f"{uid} {uid} 1")
     _write("/proc/self/gid_map", f"{gid} {gid} 1")
+
+
+def show_own_numbers() -> None:
+    """Let `/proc` show the processes of the namespace whose first process this is, by the numbers
+    that they have there; other mounts stay shared. Where that is not allowed, it stays as it is."""
+    if _libc.unshare(_CLONE_NEWNS) == 0 and _mount(b"none", b"", _MS_PRIVATE | _MS_REC) == 0:
+        _mount(b"proc", b"proc", _MS_NOSUID | _MS_NODEV | _MS_NOEXEC)
+
+
+def _mount(what: bytes, kind: bytes, flags: int) -> int:
+    return _libc.mount(what, b"/proc", kind or None, ctypes.c_ulong(flags), None)
 
 
 def close_all_but(keep: Collection[int]) -> None:

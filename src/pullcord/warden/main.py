@@ -1,9 +1,14 @@
-"""The warden: one loop, one thread. `python -m pullcord.warden.main FD RUNTIME_PID`.
+"""The warden: one loop, one thread. `python -m pullcord.warden.main FD RUNTIME_PID RUNS`.
 
 It starts nothing while the flag of the kill switch is raised, and ends everything when the flag
 is raised, when it is told to, or when the runtime is gone: killed, crashed or closed.
+
+It knows how long the runtime's lease allows it to act. When that is over, because the runtime
+stands still or cannot reach its store, it freezes what it holds, by itself, and starts nothing; a
+renewal thaws it. What it holds for a run that another owner has taken over, it kills.
 """
 
+import json
 import os
 import select
 import signal
@@ -15,6 +20,8 @@ from typing import Final, NoReturn
 
 from pullcord.killswitch.asking import Asked
 from pullcord.killswitch.flags import Flags
+from pullcord.killswitch.mark import mark_of
+from pullcord.warden.claims import Claims
 from pullcord.warden.fences import Fences, spec_of
 from pullcord.warden.holder import hold
 from pullcord.warden.kernel import (
@@ -36,11 +43,13 @@ _FLAG_S: Final = 0.2  # how often the flag is looked at while something is runni
 _LAST_S: Final = 2.0
 _ASKED_S: Final = 2.5  # how long whoever has pulled the kill switch waits for its answer
 _ORDERS_MAX: Final = 32
+_TAKEN: Final = "another process has taken its run over"
 
 
 class Warden:
-    def __init__(self, channel: Channel, above: list[int], woken: int) -> None:
+    def __init__(self, channel: Channel, above: list[int], woken: int, claims: Claims) -> None:
         self._channel = channel
+        self._claims = claims
         self._above = above  # pidfds of those without whom it has no business
         self._woken = woken
         self._trees: dict[int, Tree] = {}  # by the descriptor of its holder's line
@@ -50,10 +59,15 @@ class Warden:
         self._zygote: Channel | None = None
         self._zygote_pid = 0
         self._sys_path: list[str] = []
+        self._argv: list[str] = []
         self._flags = Flags("")
         self._asked = Asked("", within_s=_ASKED_S)
+        self._epochs: dict[str, int] = {}  # of runs that others have taken over
+        self._until = 0.0  # how long the runtime may act, by boot time; 0: for ever
+        self._lapse_kill_s = 0.0
         self._poll = select.poll()
-        for fd in (channel.fileno(), *above, woken):
+        asked = [claims.fileno()] if claims.fileno() >= 0 else []
+        for fd in (channel.fileno(), *above, woken, *asked):
             self._poll.register(fd, select.POLLIN)
 
     # --- the loop ---
@@ -67,6 +81,8 @@ class Warden:
                     collect_the_dead(self._woken)
                 elif fd == self._asked.fileno():
                     self._asked.hear()
+                elif fd == self._claims.fileno():
+                    pass  # heard below, with those who connected before and ask only now
                 elif fd in self._trees:
                     tree = self._trees[fd]
                     tree.hear(refuse=self._refusal(tree))
@@ -78,9 +94,13 @@ class Warden:
                 if tree.due is not None and tree.due <= now:
                     tree.tick(now)
                     self._tidy(tree, fd)
+            for run, epoch in self._claims.hear():
+                self._epochs[run] = max(epoch, self._epochs.get(run, 0))
+            self._mind_the_lease()
             for tree in list(self._trees.values()):
                 if refusal := self._refusal(tree):
                     tree.hurry(refusal)
+            self._claims.answer(self._left_by_run())
             self._asked.answer([t.call for t in self._trees.values() if self._refusal(t)])
             self._unclosed = [tree for tree in self._unclosed if not tree.fence.close()]
             self._flush()
@@ -92,7 +112,10 @@ class Warden:
             wait_s = min(wait_s or 0.01, 0.01)
         if self._trees and self._flags:
             wait_s = min(_FLAG_S, wait_s) if wait_s is not None else _FLAG_S
-        if self._unclosed or self._asked.is_asked:
+        if self._trees and self._until:  # (a timeout does not count the time of a suspend)
+            left_s = self._until - _boot_s() if self._until > _boot_s() else _FLAG_S
+            wait_s = min(left_s, _FLAG_S, _FLAG_S if wait_s is None else wait_s)
+        if self._unclosed or self._asked.is_asked or self._claims.is_asked:
             wait_s = min(0.05, wait_s) if wait_s is not None else 0.05
         return None if wait_s is None else max(wait_s, 0.0) * 1000
 
@@ -112,9 +135,11 @@ class Warden:
         match order["do"]:
             case "hello":
                 self._fences.close()
-                self._fences = Fences(order["fence"])
+                self._fences = Fences(order["fence"], mark=mark_of(order["store"]))
                 self._sys_path, self._flags = order["sys_path"], Flags(order["store"])
+                self._argv = _argv_in(fds)
                 self._asked = Asked(order["name"], within_s=_ASKED_S)
+                self._until, self._lapse_kill_s = order["until"], order["lapse_kill_s"]
                 if self._asked.fileno() >= 0:
                     self._poll.register(self._asked.fileno(), select.POLLIN)
                 self._say(
@@ -128,6 +153,12 @@ class Warden:
                 self._wake_zygote()
             case "start":
                 self._start(order, fds)
+            case "lease":
+                self._until = max(order["until"], self._until)
+            case "lost":
+                self._epochs[order["run"]] = max(
+                    order["epoch"] + 1, self._epochs.get(order["run"], 0)
+                )
             case "stop" if tree:
                 tree.stop(order["grace_s"])
             case "hurry" if tree:
@@ -144,7 +175,28 @@ class Warden:
     # --- starting ---
 
     def _refusal(self, tree: Tree) -> str:
+        if tree.epoch < self._epochs.get(tree.run, 0):
+            return _TAKEN
         return self._flags.refusal(*tree.whose)
+
+    def _mind_the_lease(self) -> None:
+        """Freeze what is held while the runtime may not act; kill it only if it says so."""
+        if not self._until or not self._trees:
+            return
+        over_s = _boot_s() - self._until
+        for tree in self._trees.values():
+            tree.suspend() if over_s >= 0 else tree.resume()
+        if self._lapse_kill_s and over_s >= self._lapse_kill_s:
+            for tree in self._trees.values():
+                tree.hurry("the lease of its owner has lapsed")
+
+    def _left_by_run(self) -> dict[str, list[str]]:
+        """What is held for runs that others have taken over."""
+        left: dict[str, list[str]] = {}
+        for tree in self._trees.values():
+            if tree.epoch < self._epochs.get(tree.run, 0):
+                left.setdefault(tree.run, []).append(tree.call)
+        return left
 
     def _start(self, order: Message, fds: list[int]) -> None:
         call = order["call"]
@@ -152,10 +204,12 @@ class Warden:
             whose = [(agent, thread) for agent, thread in order["whose"]]
             if refusal := self._flags.refusal(*whose):
                 raise OSError(0, refusal)
+            if order["epoch"] < self._epochs.get(order["run"], 0):
+                raise OSError(0, _TAKEN)
             fence = self._fences.new(call)
             mine, theirs = socket.socketpair()
             tree = Tree(call, fence, mine, self._say, self._strays)
-            tree.whose = whose
+            tree.whose, tree.run, tree.epoch = whose, order["run"], order["epoch"]
             self._trees[mine.fileno()] = tree
             self._by_call[call] = tree
             self._poll.register(mine.fileno(), select.POLLIN)
@@ -191,7 +245,7 @@ class Warden:
         self._zygote_pid = os.fork()
         if self._zygote_pid == 0:
             try:
-                serve(Channel(theirs), self._sys_path, me)
+                serve(Channel(theirs), self._sys_path, self._argv, me)
             finally:
                 os._exit(1)
         theirs.close()
@@ -254,8 +308,13 @@ class Warden:
                     channel.flush()
 
 
+def _boot_s() -> float:
+    """Time that also passes while the machine is suspended, as leases count it."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
 def main() -> NoReturn:
-    fd, runtime = int(sys.argv[1]), int(sys.argv[2])
+    fd, runtime, runs = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
     os.chdir("/")
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)  # it ends with its runtime, not before
@@ -265,16 +324,23 @@ def main() -> NoReturn:
     if os.getppid() != runtime:
         os._exit(1)
     adopt_orphans()
+    claims = Claims(runs)
     if warden := os.fork():
-        _guard(warden)
+        _guard(warden, claims)
     woken = wake_when_a_child_dies()
     adopt_orphans()
-    Warden(Channel(socket.socket(fileno=fd)), above, woken).loop()
+    Warden(Channel(socket.socket(fileno=fd)), above, woken, claims).loop()
 
 
-def _guard(warden: int) -> NoReturn:
+def _argv_in(files: list[int]) -> list[str]:
+    """The words that the runtime's program was started with: in a file, for they may be long."""
+    with open(files[0], encoding="utf-8") as file:
+        return json.load(file)
+
+
+def _guard(warden: int, claims: Claims) -> NoReturn:
     """Outlive the warden, should somebody kill it: what it held falls to us, and ends with it."""
-    close_all_but([])
+    close_all_but([claims.fileno()])
     while os.WIFSTOPPED(os.waitpid(warden, os.WUNTRACED)[1]):
         send([warden], signal.SIGCONT)
     until = time.monotonic() + _LAST_S

@@ -10,6 +10,8 @@ import time
 from contextlib import suppress
 from typing import Any, Final, NamedTuple, NoReturn, TextIO
 
+from pullcord.warden.frames import own_place, own_traceback
+from pullcord.warden.inside import importing, refusal
 from pullcord.warden.kernel import children_of
 from pullcord.warden.wire import Message
 
@@ -52,7 +54,7 @@ def call_function(pipes: Pipes, learnt: int = -1) -> NoReturn:
         _settle_in(spec, pipes)
         gc.enable()
         began = time.monotonic()
-        function = find(spec["function"])
+        function = found(spec["function"])
         if learnt >= 0:
             if len(os.listdir("/proc/self/task")) == 1 and not children_of("self"):
                 os.write(learnt, b"%d" % ((time.monotonic() - began) * 1000))
@@ -60,6 +62,9 @@ def call_function(pipes: Pipes, learnt: int = -1) -> NoReturn:
         given = json.loads(_read_all(pipes.given))
         worker: Any = importlib.import_module("pullcord.warden.worker")
         answer = worker.carry_out(function, given)
+    except NotImported as error:
+        said = {"error": str(error), "at": error.at, "traceback": error.traceback, "began": False}
+        answer = json.dumps(said).encode()
     except BaseException as error:
         answer = json.dumps({"error": _described(error), "began": False}).encode()
     _write_all(pipes.result, answer)
@@ -67,6 +72,36 @@ def call_function(pipes: Pipes, learnt: int = -1) -> NoReturn:
         with suppress(Exception):
             stream.flush()
     os._exit(0)
+
+
+class NotImported(Exception):
+    """The function of a tool could not be had: its module raised, or has no such name."""
+
+    def __init__(self, address: Message, error: BaseException) -> None:
+        self.at, self.traceback = own_place(error), own_traceback(error)
+        module = os.path.basename(address["file"]) or address["module"]
+        where = f" ({self.at})" if self.at else ""
+        why = refusal() or f"{_described(error)}{where}"
+        what = address["name"]
+        super().__init__(
+            f"NotStarted: {what!r} was not called: its process could not import {module}: {why} "
+            f"Nothing of {what!r} was begun."
+        )
+
+
+def found(address: Message) -> Any:
+    """Return the function at an address.
+
+    Raises:
+        NotImported: it cannot be had, for whatever reason.
+    """
+    try:
+        importing(address["file"] or address["module"])
+        function = find(address)
+        importing("")
+    except BaseException as error:
+        raise NotImported(address, error) from error
+    return function
 
 
 def find(address: Message) -> Any:
@@ -83,10 +118,11 @@ def import_at(address: Message) -> Any:
     if name != "__main__":
         if name in sys.modules:
             return sys.modules[name]
-        with suppress(ImportError):
+        spec = None
+        with suppress(ImportError):  # of a package above it; what it raises itself is its own word
             spec = importlib.util.find_spec(name)
-            if spec and (not file or _is_same(spec.origin, file)):
-                return importlib.import_module(name)
+        if spec and (not file or _is_same(spec.origin, file)):
+            return importlib.import_module(name)
     known = MAIN if name == "__main__" else name
     if known not in sys.modules:
         spec = importlib.util.spec_from_file_location(known, file)

@@ -35,6 +35,7 @@ class Tree:
         """`strays`: who is left of trees whose holder was killed."""
         self.call, self.fence, self.line = call, fence, line
         self.whose: list[Whose] = []
+        self.run, self.epoch = "", 0  # whom it is for, and by which licence
         self._strays = strays
         self.holder = 0
         self.rung: Rung = ""
@@ -51,6 +52,8 @@ class Tree:
         self._why = ""  # who has it killed, if it is not its run
         self._is_frozen = False
         self._wants_frozen = False
+        self._is_suspended = False  # whoever it is for may not act now
+        self._is_at_gate = False  # it is ready to start, and may not yet
         self._order = 0
         self._heard = b""
         self._due: float | None = None
@@ -74,6 +77,9 @@ class Tree:
     def stop(self, grace_s: float) -> None:
         """SIGTERM to all of it; SIGKILL when the time is over."""
         if self.rung or self.is_over:
+            return
+        if self._is_suspended:  # it cannot be let run to hear a SIGTERM
+            self.hurry()
             return
         self._asked_at = time.monotonic()
         if not self._began:
@@ -107,13 +113,37 @@ class Tree:
         self._wants_frozen = True
         self._is_frozen = False
         self._order = number or self._order
-        if self._is_started and not self.rung and not self._is_killing and not self.is_over:
-            with suppress(OSError):
-                self.fence.freeze(self.holder)
-            self._due = time.monotonic()
+        if not self.rung:
+            self._hold_still()
 
     def thaw(self) -> None:
         self._wants_frozen = False
+        if not self._is_suspended:
+            self._let_run()
+
+    def suspend(self) -> None:
+        """Whoever it is for may not act now: nothing of it runs, nor starts, until `resume`."""
+        if not self._is_suspended:
+            self._is_suspended = True
+            self._is_frozen = False
+            self._hold_still()
+
+    def resume(self) -> None:
+        if not self._is_suspended:
+            return
+        self._is_suspended = False
+        if self._is_at_gate:
+            self._go()
+        if not self._wants_frozen:
+            self._let_run()
+
+    def _hold_still(self) -> None:
+        if self._is_started and not self._is_killing and not self.is_over:
+            with suppress(OSError):
+                self.fence.freeze(self.holder)
+            self._due = time.monotonic() if not self.rung else self._due
+
+    def _let_run(self) -> None:
         self._is_frozen = False
         if self._is_started and not self._is_killing:
             with suppress(OSError):
@@ -144,13 +174,15 @@ class Tree:
             self.holder = int(rest)
             if refuse:
                 return self._end(why=refuse)
-            self._began = True
-            with suppress(OSError):
-                self.line.send(GO)
-            self._report({"call": self.call, "is": "began", "pid": self.holder})
+            if self._is_suspended:
+                self._is_at_gate = True
+            else:
+                self._go()
         elif word == "started":
             self._is_started = True
-            if self.rung == "terminated":
+            if self._is_suspended:
+                self._hold_still()
+            elif self.rung == "terminated":
                 self._terminate()
             elif self._wants_frozen:
                 self.freeze()
@@ -167,6 +199,12 @@ class Tree:
         elif word == "failed":
             self._end(why=rest)
         return None
+
+    def _go(self) -> None:
+        self._is_at_gate, self._began = False, True
+        with suppress(OSError):
+            self.line.send(GO)
+        self._report({"call": self.call, "is": "began", "pid": self.holder})
 
     def _holder_is_gone(self) -> None:
         """It ended by itself, or something has killed it. What it held is killed."""
@@ -191,12 +229,13 @@ class Tree:
             if self._status is not None:
                 self._left = len(self._members())
             return self._kill()
-        if self._wants_frozen and not self._is_frozen:
+        if (self._wants_frozen or self._is_suspended) and not self._is_frozen:
             if self.fence.is_frozen(self.holder):
                 self._is_frozen = True
-                self._report({"call": self.call, "is": "frozen", "n": self._order})
+                if self._wants_frozen:
+                    self._report({"call": self.call, "is": "frozen", "n": self._order})
             else:
-                self.freeze()
+                self._hold_still()
                 self._due = now + _LOOK_S
         return None
 

@@ -12,6 +12,8 @@ import msgspec
 from pullcord.core.calls import Call, ToolContext, invoke
 from pullcord.core.values import NULL, Json, dump
 from pullcord.errors import InvalidInput
+from pullcord.warden.frames import own_place, own_traceback
+from pullcord.warden.roots import find
 
 _ERROR_CHARS: Final = 4000
 
@@ -24,6 +26,8 @@ class Answer(msgspec.Struct, kw_only=True, omit_defaults=True):
     happened: bool = False
     began: bool = True
     kind: str = ""  # the class of what came back, if it is not one of JSON's own
+    at: str = ""  # where in the tool's own code it was raised
+    traceback: str = ""
 
 
 class Given(msgspec.Struct, kw_only=True):
@@ -32,6 +36,8 @@ class Given(msgspec.Struct, kw_only=True):
     args: dict[str, Any] | None = None
     call: Call | None = None
     context: dict[str, Any] | None = None
+    deps: dict[str, str] | None = None  # where the function stands that makes the agent's `deps`
+    context_by: dict[str, str] | None = None  # and that which makes the context of another library
 
 
 def carry_out(function: Any, given: Any) -> bytes:
@@ -41,7 +47,7 @@ def carry_out(function: Any, given: Any) -> bytes:
 
 def _called(function: Any, given: Given) -> Answer:
     try:
-        context = ToolContext(**given.context) if given.context is not None else None
+        context = _context(given)
         if given.call is not None:
             function = getattr(function, "__pullcord_tool__", function)
             value = function(context, given.call) if context else function(given.call)
@@ -52,11 +58,21 @@ def _called(function: Any, given: Given) -> Answer:
     except BaseException as error:
         with suppress(BaseException):  # it may have closed its error output
             traceback.print_exc(file=sys.stderr)
-        return Answer(error=_described(error))
+        return Answer(error=_described(error), at=own_place(error), traceback=own_traceback(error))
     try:
         return Answer(result=dump(value), kind=_kind(value))
     except InvalidInput as refused:
         return Answer(error=_described(refused), happened=True)
+
+
+def _context(given: Given) -> Any:
+    """With the agent's `deps` made anew, if another process can find what makes them."""
+    if given.context is None:
+        return None
+    deps = find(given.deps)() if given.deps else None
+    if given.context_by:
+        return find(given.context_by)(given.context, deps)
+    return ToolContext(**given.context, deps=deps)
 
 
 def _kind(value: object) -> str:

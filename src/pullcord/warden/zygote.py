@@ -16,6 +16,7 @@ from typing import Final, NoReturn
 
 from pullcord.warden.fences import fence_of
 from pullcord.warden.holder import hold
+from pullcord.warden.inside import mark
 from pullcord.warden.kernel import (
     close_all_but,
     collect_the_dead,
@@ -29,13 +30,19 @@ from pullcord.warden.wire import Channel, Message
 _KNOWN_ALREADY: Final = "pullcord.warden.worker"
 
 
-def serve(channel: Channel, sys_path: list[str], warden: int) -> NoReturn:
-    """Fork a holder for each call that comes. Ends with the warden."""
+def serve(channel: Channel, sys_path: list[str], argv: list[str], warden: int) -> NoReturn:
+    """Fork a holder for each call that comes. Ends with the warden.
+
+    `sys_path` and `argv` are those of the runtime's process: a module that is imported here finds
+    what it found there.
+    """
+    mark()
     die_with_parent(warden)
     close_all_but([channel.fileno()])
     reset_signals()
     woken = wake_when_a_child_dies()
     sys.path[:] = sys_path
+    sys.argv[:] = argv
     with suppress(ImportError):
         __import__(_KNOWN_ALREADY)
     Zygote(channel, woken).loop()

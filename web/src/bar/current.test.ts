@@ -37,6 +37,12 @@ function bar() {
   return { current, given, asked, presses, told, followed };
 }
 
+const goOn = (current: Current): void => {
+  current.model.press("end-continue");
+  current.model.write("go on");
+  void current.model.sendContinue();
+};
+
 const moment = (): Promise<unknown> => vi.advanceTimersByTimeAsync(500);
 
 beforeEach(() => void vi.useFakeTimers());
@@ -107,12 +113,12 @@ test("a run that goes on from the one that is shown is followed; from one that n
   const { current, given, asked, told, followed } = bar();
   const ended = { ended: true, buttons: [button("continue")] };
   given({ run: "a", ...ended });
-  current.model.press("end-continue");
+  goOn(current);
   given({ run: "b", ...ended });
   asked[0]?.answer("a2");
   await moment();
   expect(followed).toEqual([]);
-  current.model.press("end-continue");
+  goOn(current);
   asked[1]?.answer("b2");
   await moment();
   expect(followed).toEqual(["b2"]);

@@ -166,11 +166,19 @@ test("the hold is counted down from when the panel came", async () => {
   expect(model.holdLeftMs).toBe(0);
 });
 
-test("continue opens the run that it made", async () => {
-  const { model, told, given } = bar(() => Promise.resolve("r2"));
+test("continue sends nothing before somebody has written what comes next, and opens the run that it made", async () => {
+  const { model, asked, told, given } = bar(() => Promise.resolve("r2"));
   given({ seq: 50, ended: true, state: "completed", buttons: [button("continue")] });
   model.press("end-continue");
-  await vi.advanceTimersByTimeAsync(0);
+  await model.sendContinue();
+  model.write("   ");
+  await model.sendContinue();
+  expect([model.open, asked]).toEqual(["continue", []]);
+  model.write("now for June ");
+  await model.sendContinue();
+  expect(asked).toHaveLength(1);
+  expect(JSON.stringify(asked)).toContain('{"input":"now for June"}');
+  expect([model.open, model.draft]).toEqual(["", ""]);
   expect(told).toEqual([["open", { run: "r2", from: "r1" }]]);
 });
 

@@ -49,7 +49,7 @@ export class BarModel {
   refused = "";
   /** One line about the last press, if it did not do what was meant. */
   notice = "";
-  open: "" | "redirect" | "raise" = "";
+  open: "" | "redirect" | "raise" | "continue" = "";
   draft = "";
   caps: Partial<Record<Cap, string>> = {};
   reason = "";
@@ -107,6 +107,7 @@ export class BarModel {
     if (armedIn > 0) setTimeout(this.#around.changed, armedIn);
     if (!this.#offers("redirect") && this.open === "redirect") this.open = "";
     if (!this.#offers("raise") && this.open === "raise") this.open = "";
+    if (!this.#offers("continue") && this.open === "continue") this.open = "";
     if (this.isReceiptOpen && isNews) void this.#fetchReceipt();
     this.#around.changed();
   }
@@ -144,10 +145,10 @@ export class BarModel {
     switch (button.verb) {
       case "redirect":
       case "raise":
+      case "continue":
         return this.toggle(button.verb);
       case "review":
         return this.#review();
-      case "continue":
       case "fork":
         return void this.#begin(button.verb, button.body);
       case "resume":
@@ -157,7 +158,7 @@ export class BarModel {
     }
   }
 
-  toggle(what: "redirect" | "raise"): void {
+  toggle(what: "redirect" | "raise" | "continue"): void {
     this.open = this.open === what ? "" : what;
     if (this.open === "raise") this.caps = Object.fromEntries(this.panel?.raise.map((one) => [one.cap, proposed(one)]) ?? []);
     this.#around.changed();
@@ -176,6 +177,12 @@ export class BarModel {
   async sendRedirect(): Promise<void> {
     const instruction = this.draft.trim();
     if (instruction && (await this.#command("redirect", { instruction }))) this.#wasSent();
+  }
+
+  /** The next run on the thread begins with these words, and never without any. */
+  async sendContinue(): Promise<void> {
+    const input = this.draft.trim();
+    if (input && !this.isBusy("continue") && (await this.#begin("continue", { input }))) this.#wasSent();
   }
 
   setCap(cap: Cap, value: string): void {
@@ -244,9 +251,9 @@ export class BarModel {
     });
   }
 
-  async #begin(verb: Beginning, body: Record<string, Json>): Promise<void> {
+  async #begin(verb: Beginning, body: Record<string, Json>): Promise<boolean> {
     const from = this.panel?.run ?? "";
-    await this.#whileBusy(verb, async () => {
+    return this.#whileBusy(verb, async () => {
       const run = await this.#around.client().begin(from, verb, body);
       this.#around.emit("open", { run, from });
     });

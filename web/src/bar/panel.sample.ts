@@ -45,6 +45,7 @@ export function panelOf(more: Partial<Panel> = {}): Panel {
       in_doubt: 0,
       failed: 0,
       interrupted: 0,
+      still_running: 0,
       under_way: 0,
       not_attempted: 1,
       no_undo: 0,

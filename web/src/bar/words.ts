@@ -72,6 +72,7 @@ const IF_ANY: [keyof Tally, string][] = [
   ["could_not_undo", "could not be undone"],
   ["failed", "failed"],
   ["interrupted", "interrupted"],
+  ["still_running", "still running"],
   ["under_way", "under way"],
 ];
 

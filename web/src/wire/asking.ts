@@ -1,11 +1,12 @@
 /** Asks the server about one run, or something of it. One call of `command` is one press of a button. */
 
+import { keyOf } from "./key";
 import { refusal, Refused, Unanswered } from "./refused";
 import type { Ack, Beginning, Command, Json, Receipt } from "./types";
 import { BackOff } from "./waiting";
 
 export interface AskingOptions {
-  /** For a server elsewhere. On the same origin the session's cookie is enough. */
+  /** For a server elsewhere. On the same origin the session is enough: its cookie, and the key that is kept here. */
   token?: string | undefined;
   fetch?: typeof fetch;
 }
@@ -99,7 +100,9 @@ export class Asking {
 
   async #send(url: URL, request: RequestInit & { headers: Record<string, string> }): Promise<Response> {
     const headers = { ...request.headers };
+    const key = this.#token ? undefined : keyOf(this.base);
     if (this.#token) headers["Authorization"] = `Bearer ${this.#token}`;
+    if (key) headers["X-Pullcord-Key"] = key;
     let response: Response;
     try {
       response = await this.#fetch(url, { ...request, headers, cache: "no-store", redirect: "error" });

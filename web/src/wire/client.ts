@@ -1,6 +1,7 @@
 /** Everything that can be asked of the server, typed: what a bar asks, and what only a page needs. */
 
 import { Asking, type Body, pathOf } from "./asking";
+import { dropKey, keepKey } from "./key";
 import type { Agent, Engaged, Grant, Inbox, KillSwitch, Me, NewGrant, Panel, Rec, RunDetails } from "./types";
 
 export interface RunsQuery {
@@ -44,12 +45,13 @@ export class Client extends Asking {
   }
 
   /** Turns the code of a launch or share link into a session. */
-  signIn(code: string): Promise<void> {
-    return this.post("session", { code });
+  async signIn(code: string): Promise<void> {
+    keepKey(this.base, (await this.post<{ key: string }>("session", { code })).key);
   }
 
-  signOut(): Promise<void> {
-    return this.post("session/end");
+  async signOut(): Promise<void> {
+    await this.post("session/end");
+    dropKey(this.base);
   }
 
   killSwitch(): Promise<KillSwitch> {

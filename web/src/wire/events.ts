@@ -52,6 +52,7 @@ export type JournalEvent =
   | QuestionWithdrawn
   | ChildBorn
   | ChildEnded
+  | ChildUndone
   | Spent
   | AttentionRaised
   | AttentionSettled
@@ -86,6 +87,8 @@ export interface Created {
   price?: Price | null;
   runaway?: Runaway | null;
   trace?: string;
+  ids?: number;
+  depth?: number;
 }
 
 /** A process took the run. */
@@ -98,7 +101,7 @@ export interface Claimed {
   trace?: string;
 }
 
-/** The owner gave no sign of life for longer than its lease (it was stopped, or the machine slept), and goes on. */
+/** The owner gave no sign of life for longer than its lease (it was stopped, or the machine slept) and goes on; or it is dead, and somebody commands the run. */
 export interface StoodStill {
   type: "stood_still";
   alive_ms: number;
@@ -202,6 +205,7 @@ export interface CancelRequested {
   quarantine?: boolean;
   now?: boolean;
   back_to?: string;
+  family?: string;
 }
 
 /** Accepted, of a run that has ended: what it left behind is to be undone, newest first. */
@@ -286,6 +290,8 @@ export interface StepStarted {
   call?: string;
   reserve?: Reserve | null;
   wraps_up?: boolean;
+  cut_by_redirect?: boolean;
+  continues?: boolean;
 }
 
 /** The step's one decision: it happened, with this result. */
@@ -294,6 +300,7 @@ export interface StepFinished {
   step: string;
   attempt?: number;
   result?: Json;
+  still_running?: string[];
 }
 
 /** The step's one decision: it raised. */
@@ -304,6 +311,9 @@ export interface StepFailed {
   error: string;
   happened?: "" | "maybe" | "yes";
   rung?: Rung;
+  at?: string;
+  traceback?: string;
+  still_running?: string[];
 }
 
 /** The step's one decision: a control stopped it. */
@@ -315,6 +325,7 @@ export interface StepInterrupted {
   began?: boolean; // true
   redirected?: boolean;
   ladder_ms?: Record<string, number>;
+  still_running?: string[];
 }
 
 /** The step's one decision: it began, and nobody knows whether it happened. */
@@ -323,6 +334,8 @@ export interface StepInDoubt {
   step: string;
   attempt?: number;
   why?: string;
+  rung?: Rung;
+  still_running?: string[];
 }
 
 /** A person has said what became of a step in doubt, or what is to become of it. */
@@ -345,6 +358,7 @@ export interface LateResult {
   attempt?: number;
   result?: Json;
   error?: string;
+  still_running?: string[];
 }
 
 /** The agent was told that a call is not made. */
@@ -479,6 +493,7 @@ export interface ChildBorn {
   child: string;
   detached?: boolean;
   agent?: string;
+  final?: boolean;
 }
 
 /** A child run reached its end. */
@@ -487,6 +502,14 @@ export interface ChildEnded {
   child: string;
   state: string;
   used?: Used | null;
+  left?: Left | null;
+}
+
+/** What a child, and everybody who worked for it, did is undone, as far as it can be; what could not be is named. */
+export interface ChildUndone {
+  type: "child_undone";
+  child: string;
+  steps?: number;
 }
 
 /** What a call cost. */
@@ -505,6 +528,7 @@ export interface AttentionRaised {
   item: string;
   kind?: "in_doubt" | "not_stoppable" | "other" | "undo_failed"; // "other"
   text?: string;
+  still_running?: string[];
 }
 
 /** A person has dealt with it. */
@@ -587,4 +611,11 @@ export interface Reserve {
 export interface PlanItem {
   id: string;
   title: string;
+}
+
+/** What a run, and everybody who worked for it, has left behind that a cancel is about. */
+export interface Left {
+  undo?: number;
+  kept?: number;
+  names?: string[];
 }

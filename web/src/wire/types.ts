@@ -91,6 +91,8 @@ export interface Tally {
   in_doubt: number;
   failed: number;
   interrupted: number;
+  /** Interrupted, but it or what it has started could not be stopped. */
+  still_running: number;
   under_way: number;
   not_attempted: number;
   /** Of `done`: changed something, and nothing says how to take it back. */
@@ -188,6 +190,8 @@ export interface StepLine {
   undoable?: boolean;
   rung?: Rung;
   model?: string;
+  /** What of it went on although it was stopped. */
+  still_running?: string[];
 }
 
 /** What a run left behind, by step name in the order the steps began. */
@@ -200,6 +204,7 @@ export interface Receipt {
   in_doubt: string[];
   failed: string[];
   interrupted: string[];
+  still_running: string[];
   under_way: string[];
   not_attempted: string[];
   partial_text: string[];

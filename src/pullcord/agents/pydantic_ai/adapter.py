@@ -25,6 +25,7 @@ from pullcord.agents.pydantic_ai.conversation import (
     retold,
 )
 from pullcord.agents.pydantic_ai.cord import Cord
+from pullcord.agents.pydantic_ai.listing import listing_of
 from pullcord.agents.pydantic_ai.messages import Messages, delta, mended, sealed_messages
 from pullcord.agents.pydantic_ai.prices import price_of
 from pullcord.agents.pydantic_ai.wrapping import wrap_up
@@ -35,6 +36,7 @@ from pullcord.journal.store import joined
 from pullcord.runtime.context import Context
 from pullcord.runtime.driver import Driver
 from pullcord.runtime.modelling import Told, is_told
+from pullcord.runtime.policy_names import Listing
 from pullcord.runtime.site import Site
 
 _log: Final = logging.getLogger("pullcord.agents")
@@ -50,16 +52,17 @@ _ASIDE = (
 class PydanticAgent:
     """What is entered when a run of such an agent is; also to say more about it than it does.
 
-    continues: its provider goes on with an answer that ends in its own words, so that an answer
-        which was cut by a pause need not be given again. usage_limits: as in its own `run`; they
-        count over all lives of a run.
+    continues: how an answer goes on that a pause has cut. By default its words are in the next
+        request, and the model is asked to go on from there. True: its provider goes on by itself
+        with an answer that ends in its own words. False: it is asked again. usage_limits: as in
+        its own `run`; they count over all lives of a run.
     """
 
     def __init__(
         self,
         agent: AbstractAgent[Any, Any],
         *,
-        continues: bool = False,
+        continues: bool | None = None,
         usage_limits: UsageLimits | None = None,
     ) -> None:
         self.agent, self.continues, self.usage_limits = agent, continues, usage_limits
@@ -79,6 +82,9 @@ class PydanticAgent:
     @property
     def wants_input(self) -> bool:
         return True
+
+    def tools(self) -> Listing:
+        return listing_of(self.agent.toolsets)
 
     async def enter(self, ctx: Context, given: Any) -> Any:
         driver = ctx.driver

@@ -26,7 +26,7 @@ from pullcord.journal.journal import Journal
 from pullcord.runtime.childruns import child_of
 from pullcord.runtime.driver import Driver
 from pullcord.runtime.history import earlier_runs, turn_of
-from pullcord.runtime.identity import short_id
+from pullcord.runtime.identity import Scope, named
 from pullcord.runtime.memory import Memory, Past
 from pullcord.runtime.modelling import shown_before, step_of
 
@@ -119,9 +119,9 @@ def end_after(number: int) -> str:
     return f"messages-at-the-end-{number}"
 
 
-def call_step(number: int, call_id: str, *, approved: bool = False) -> str:
+def call_step(number: int, call_id: str, *, ids: int, approved: bool = False) -> str:
     """The step that a call of the n-th answer is."""
-    return short_id("", "call", number, call_id, *(["approved"] if approved else []))
+    return named(ids, "", "call", number, call_id, *(["approved"] if approved else []))
 
 
 def spawn_key(number: int, call_id: str) -> str:
@@ -129,9 +129,9 @@ def spawn_key(number: int, call_id: str) -> str:
     return f"{number}-{call_id}"
 
 
-def external_question(tool: str, number: int, call_id: str) -> str:
+def external_question(tool: str, number: int, call_id: str, *, ids: int) -> str:
     """What somebody outside is asked who carries out a call of the n-th answer."""
-    return short_id(tool, "external", number, call_id)
+    return named(ids, tool, "external", number, call_id)
 
 
 async def before(journal: Journal, run: Run) -> Messages:
@@ -206,7 +206,7 @@ def _closed(
 
 def _fate(run: Run, memory: Memory, number: int, call: m.ToolCallPart) -> m.ToolReturnPart:
     """The result of a call, as the model is told it: one of five truths, or what it gave."""
-    ids = [call_step(number, call.tool_call_id, approved=a) for a in (True, False)]
+    ids = [call_step(number, call.tool_call_id, ids=memory.ids, approved=a) for a in (True, False)]
     step = next((one for one in ids if one in memory.steps or one in memory.refused), "")
     past, known = memory.steps.get(step), run.steps.get(step)
     if refused := memory.refused.get(step):
@@ -246,7 +246,7 @@ def _fate_elsewhere(
     run: Run, memory: Memory, number: int, call: m.ToolCallPart
 ) -> m.ToolReturnPart:
     """A call that is no step: another agent carries it out, or somebody outside; or it is none."""
-    asked = external_question(call.tool_name, number, call.tool_call_id)
+    asked = external_question(call.tool_name, number, call.tool_call_id, ids=memory.ids)
     names = [name for name in run.questions if name == asked or name.startswith(f"{asked}-")]
     if answered := [name for name in names if name in memory.answers]:
         return returned(call, load(memory.answers[answered[-1]]))
@@ -255,7 +255,7 @@ def _fate_elsewhere(
         return _told(call, text, "interrupted")
     key = spawn_key(number, call.tool_call_id)
     for child, agent in memory.born.items():
-        if child == child_of(run.id, agent, key):
+        if child == child_of(run.id, agent, key, Scope(ids=memory.ids)):
             return _told(call, _fate_of_child(memory.children[child]), "interrupted")
     return _told(call, "not_started: the run was stopped before this call.", "interrupted")
 
@@ -282,7 +282,8 @@ def returned(call: m.ToolCallPart, stored: Any) -> m.ToolReturnPart:
 def also_said(memory: Memory, number: int, call: m.ToolCallPart) -> list[m.ModelRequestPart]:
     """What a finished call has for the model beside its result."""
     for approved in (True, False):
-        past = memory.steps.get(call_step(number, call.tool_call_id, approved=approved))
+        step = call_step(number, call.tool_call_id, ids=memory.ids, approved=approved)
+        past = memory.steps.get(step)
         given = return_of(load(past.result)) if past and past.status == "finished" else None
         if isinstance(given, m.ToolReturn) and given.content:
             return [m.UserPromptPart(given.content)]

@@ -25,8 +25,8 @@ from pullcord.core.values import dump, load
 from pullcord.errors import StepError
 from pullcord.runtime.context import Context
 from pullcord.runtime.driver import Driver
-from pullcord.runtime.flight import Manner
-from pullcord.runtime.identity import Identity, short_id
+from pullcord.runtime.identity import Identity, named
+from pullcord.runtime.manner import Manner
 from pullcord.runtime.modelling import is_told
 from pullcord.runtime.questions import answered
 from pullcord.runtime.steps import carry_out, plain_step
@@ -40,7 +40,7 @@ class Cord(AbstractCapability[Any]):
     ctx: Context
     driver: Driver
     talk: Conversation
-    continues: bool = False
+    continues: bool | None = None
     is_aside: bool = False
     _history: list[m.ModelMessage] | None = None
 
@@ -95,7 +95,9 @@ class Cord(AbstractCapability[Any]):
 
     async def _carried_out_elsewhere(self, call: m.ToolCallPart) -> Any:
         """What somebody outside says that it gave. A redirect takes the question off the table."""
-        name = external_question(call.tool_name, self.talk.number, call.tool_call_id)
+        name = external_question(
+            call.tool_name, self.talk.number, call.tool_call_id, ids=self.driver.memory.ids
+        )
         asked = QuestionAsked(
             question=name,
             text=f"{call.tool_name} is carried out elsewhere. What did it give?",
@@ -125,7 +127,9 @@ class Cord(AbstractCapability[Any]):
             return to_jsonable_python(made[0], fallback=repr)
 
         number = self.talk.number
-        step = short_id(name, "output", number, *([call.tool_call_id] if call else []))
+        step = named(
+            self.driver.memory.ids, name, "output", number, *([call.tool_call_id] if call else [])
+        )
         grace_s = self.driver.site.habits.stop_grace_s
         wish = plain_step(
             Identity(step, name, "", str(number), 0),

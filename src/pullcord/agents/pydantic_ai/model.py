@@ -56,6 +56,10 @@ _PASSES: Final = (  # also said inside a stream that had begun well, where there
     ModelServerError,
     ModelUnavailableError,
 )
+GO_ON: Final = (
+    "[Your answer above was cut off there. Go on with it from exactly that place: write only what "
+    "follows, and nothing of it again.]"
+)
 _NEVER_SAY_THE_END: Final = frozenset({"snowflake"})
 
 
@@ -69,7 +73,7 @@ class Watched(WrapperModel):
         talk: Conversation,
         history: Callable[[], list[m.ModelMessage]],
         *,
-        continues: bool = False,
+        continues: bool | None = None,
         wraps_up: bool = False,
     ) -> None:
         super().__init__(wrapped)
@@ -90,8 +94,8 @@ class Watched(WrapperModel):
         made: list[m.ModelResponse] = []
 
         async def attempt(answer: Answer) -> Json:
-            so_far = answer.before if self._continues else ""
-            sent = [*messages, m.ModelResponse([m.TextPart(so_far)])] if so_far else messages
+            so_far = answer.before if self._goes_on(answer) else ""
+            sent = [*messages, *_cut_at(so_far, asks=not self._continues)] if so_far else messages
             stream = self._attempt(answer, sent, model_settings, model_request_parameters, read)
             response = await stream
             response = _after(so_far, response) if so_far else response
@@ -114,6 +118,7 @@ class Watched(WrapperModel):
             settles=talk.settles,
             reserve=reserve_for(read, model_settings, self._price),
             wraps_up=self._wraps_up,
+            continues=self._continues is not False,
         )
         try:
             stored = await ask_model(self._driver, request)
@@ -124,6 +129,11 @@ class Watched(WrapperModel):
         response = made[0] if made else response_of(stored)
         talk.known.append(response)
         return response
+
+    def _goes_on(self, answer: Answer) -> bool:
+        """Whether what was shown is gone on with: of an answer that was cut, not of one that its
+        provider broke off, unless it is one that goes on by itself."""
+        return bool(self._continues) or (self._continues is None and answer.was_cut)
 
     @asynccontextmanager
     async def request_stream(
@@ -243,6 +253,13 @@ def _texts(response: m.ModelResponse) -> list[tuple[int, Kind, str]]:
     return found
 
 
+def _cut_at(so_far: str, *, asks: bool) -> list[m.ModelMessage]:
+    """What was shown of an answer that was cut, for the model to go on from; with `asks`, in words:
+    most providers would begin a new answer behind it."""
+    said: list[m.ModelMessage] = [m.ModelResponse([m.TextPart(so_far)])]
+    return [*said, m.ModelRequest([m.UserPromptPart(GO_ON)])] if asks else said
+
+
 def _after(so_far: str, response: m.ModelResponse) -> m.ModelResponse:
     """The whole answer, of which the provider has only sent what was missing."""
     parts = list(response.parts)
@@ -252,6 +269,8 @@ def _after(so_far: str, response: m.ModelResponse) -> m.ModelResponse:
     else:
         part = parts[first]
         assert isinstance(part, m.TextPart)
+        if part.content.startswith(so_far):
+            return response  # it has begun anew all the same
         parts[first] = m.TextPart(so_far + part.content)
     response.parts = parts
     return response

@@ -18,8 +18,9 @@ from pydantic_core import PydanticSerializationError, to_jsonable_python
 from pullcord.agents.pydantic_ai.conversation import Conversation, call_step, spawn_key
 from pullcord.agents.pydantic_ai.messages import return_of, shipped_return, stored_return
 from pullcord.agents.pydantic_ai.outcomes import NOT_STARTED, raised_by, timed_out_in
+from pullcord.agents.pydantic_ai.shipping import carried, run_context
 from pullcord.agents.pydantic_ai.subagents import delegate_of
-from pullcord.core.calls import as_declared
+from pullcord.core.calls import ToolContext, as_declared
 from pullcord.core.events import Event, RunIn
 from pullcord.core.run import Run
 from pullcord.core.values import dump, load
@@ -35,8 +36,8 @@ from pullcord.errors import (
 from pullcord.runtime.calling import Natively, ToolCall, place_of
 from pullcord.runtime.context import Context
 from pullcord.runtime.driver import Driver
-from pullcord.runtime.flight import Happened
-from pullcord.runtime.flight import ToolFailed as ProcessFailed
+from pullcord.runtime.failing import Happened
+from pullcord.runtime.failing import ToolFailed as ProcessFailed
 from pullcord.runtime.identity import Identity
 from pullcord.runtime.modelling import is_told
 from pullcord.runtime.processes import address_of
@@ -74,23 +75,34 @@ class Supervised(WrapperToolset[Any]):
             return self
         return Supervised(wrapped, self._ctx, self._driver, self._talk)
 
+    async def get_tools(self, ctx: RunContext[Any]) -> dict[str, ToolsetTool[Any]]:
+        tools = await super().get_tools(ctx)
+        names = [name for name, tool in tools.items() if not delegate_of(_function_of(tool))]
+        self._driver.site.policy_names.listed(self._driver.run.agent, names)
+        return tools
+
     async def call_tool(
         self, name: str, tool_args: dict[str, Any], ctx: RunContext[Any], tool: ToolsetTool[Any]
     ) -> Any:
         call_id = ctx.tool_call_id or name
         if other := delegate_of(_function_of(tool)):
             return await self._delegated(other, tool_args, call_id)
-        step = call_step(self._talk.number, call_id, approved=ctx.tool_call_approved)
+        ids, approved = self._driver.memory.ids, ctx.tool_call_approved
+        step = call_step(self._talk.number, call_id, ids=ids, approved=approved)
         if step not in self._driver.memory.steps and is_told(self._driver.run):
             raise ToolFailed(NOT_STARTED)
         call = _Call(name, tool_args, ctx, tool, self.wrapped, self._driver)
-        return await self._supervised(call, Identity(step, name, "", call_id, 0))
+        seal = self._driver.site.secrets.seal
+        who = Identity(step, seal(name), "", seal(call_id), 0)
+        return await self._supervised(call, self._driver.memory.told_apart(who))
 
     async def _supervised(self, call: "_Call", who: Identity) -> Any:
         driver = self._driver
+        meant = _Foreign(call)
+        driver.site.policy_names.called(call.declared or meant)
         call.made = ToolCall(
             driver,
-            _Foreign(call),
+            meant,
             who,
             call.plain_args,
             deps=self._ctx.deps,
@@ -159,6 +171,7 @@ class _Call:
         self.is_given = False
         self.function: Any = _function_of(tool)
         self.plain_args: dict[str, Any] = to_jsonable_python(args, fallback=repr)
+        self._makes_deps = driver.makes_deps
         self.policy = self._policy(driver)
         self.run_in: RunIn = self._place()
 
@@ -167,6 +180,10 @@ class _Call:
         """The tool of ours that it is, if it was declared as one."""
         found: Any = self.function
         return found if isinstance(found, Tool) else None  # pyright: ignore[reportUnknownVariableType]
+
+    @property
+    def takes_run(self) -> bool:
+        return _takes_run(self._leaf)
 
     @property
     def raw(self) -> Any:
@@ -204,18 +221,25 @@ class _Call:
         if self.declared:
             return place_of(self.declared)
         if leaf.is_async:
-            return "loop"
+            is_asked_for = self.policy.run_in == "process" and self._can_be_shipped()
+            return "process" if is_asked_for else "loop"
         wants_thread = self.policy.run_in == "thread"
         return "thread" if wants_thread or not self._can_be_shipped() else "process"
 
     def _can_be_shipped(self) -> bool:
         """Whether another process can find the function, and makes the same of the arguments."""
-        if address_of(self.raw) is None or _takes_run(self._leaf):
+        if address_of(self.raw) is None or (_takes_run(self._leaf) and not self._may_lose_run()):
             return False
         kinds = [parameter.kind for parameter in inspect.signature(self.raw).parameters.values()]
         if inspect.Parameter.VAR_KEYWORD in kinds:
             return False
         return _is_same(as_declared(self.raw, self.plain_args), self.args)
+
+    def _may_lose_run(self) -> bool:
+        """Whether its `RunContext` may be made again elsewhere: that was asked for, and another
+        process can make its `deps`."""
+        can_be_made = self.ctx.deps is None or (self._makes_deps and address_of(self._makes_deps))
+        return self.policy.run_in == "process" and bool(can_be_made)
 
     async def perform(self, args: dict[str, Any], natively: Natively) -> Any:
         """Have it carried out as Pydantic AI does, through all its toolsets; only the function
@@ -275,6 +299,11 @@ class _Foreign(Tool[..., Any]):
         self.function = call.raw or call.perform
         self.name, self.policy, self.insists = call.name, call.policy, False
         self._call = call
+
+    def shipped_context(self, context: ToolContext) -> tuple[dict[str, Any] | None, Any]:
+        if self._call.takes_run:
+            return carried(self._call.ctx), run_context
+        return super().shipped_context(context)
 
     def accept(self, args: dict[str, Any]) -> dict[str, Any]:
         try:

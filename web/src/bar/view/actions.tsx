@@ -34,7 +34,7 @@ export function Extras({ model }: { model: BarModel }): JSX.Element {
 
 function Action({ model, place, button }: { model: BarModel; place: Place; button: Button }): JSX.Element {
   const isOpen = model.open === button.verb;
-  const opens = button.verb === "redirect" || button.verb === "raise";
+  const opens = ["redirect", "raise", "continue"].includes(button.verb);
   return (
     <div class={MAIN.includes(place) ? `action at-${place}` : "action"}>
       <button

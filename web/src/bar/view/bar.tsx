@@ -67,7 +67,7 @@ function foot(model: BarModel): JSX.Element | string {
   if (model.notice) return <Text of={model.notice} />;
   if (model.refused && model.panel) return <Text of={model.refused} />;
   if (!model.connected) return "Connection lost; the run goes on. Trying again …";
-  if (model.open === "redirect") return "Enter sends · Shift+Enter new line · Esc closes";
+  if (model.open === "redirect" || model.open === "continue") return "Enter sends · Shift+Enter new line · Esc closes";
   if (model.reason) return "Said with the next pause, redirect or cancel.";
   return <Text of={model.panel?.alone ?? ""} />;
 }

@@ -5,7 +5,7 @@ import type { ComponentChildren, JSX } from "preact";
 import type { Panel, RunState } from "../../wire/types";
 import type { BarModel } from "../model";
 import { tallyInWords } from "../words";
-import { Composer } from "./composer";
+import { Composer, Continuing } from "./composer";
 import { Raise } from "./raise";
 import { Text } from "./text";
 
@@ -14,6 +14,7 @@ const ENDING = new Set<RunState>(["cancelling", "stopping"]);
 
 export function Between({ model, panel }: { model: BarModel; panel: Panel }): JSX.Element {
   if (model.open === "redirect") return <Composer model={model} panel={panel} />;
+  if (model.open === "continue") return <Continuing model={model} />;
   if (model.open === "raise") return <Raise model={model} panel={panel} />;
   if (panel.ended) return <Ended panel={panel} />;
   const { next } = panel;

@@ -1,5 +1,5 @@
 /** @jsxImportSource ../draw */
-/** Redirect, in place: the line that is added is the field itself, so what you type is the diff. */
+/** Words, in place: for the next step of a run that goes on, or for the next run after one that has ended. */
 
 import type { JSX } from "preact";
 import type { Panel } from "../../wire/types";
@@ -8,30 +8,77 @@ import { Line } from "./between";
 import { closesOnEscape } from "./escape";
 import { Text } from "./text";
 
+/** Redirect: the line that is added is the field itself, so what you type is the diff. */
 export function Composer({ model, panel }: { model: BarModel; panel: Panel }): JSX.Element {
-  const send = (event: Event): void => {
-    event.preventDefault();
-    void model.sendRedirect();
-  };
-  const enter = (event: KeyboardEvent): void => {
-    if (event.key === "Enter" && !event.shiftKey && !event.isComposing) send(event);
-  };
-  const isBusy = model.isBusy("redirect");
   return (
-    <form class="between" onSubmit={send} onKeyDown={(event) => closesOnEscape(event, model)}>
+    <Words
+      model={model}
+      verb="redirect"
+      name="+ next"
+      placeholder="What it should do instead"
+      label="New instruction for the next step"
+      button="Send"
+      send={() => void model.sendRedirect()}
+    >
       <Line kind="removed" name="- next">
         {panel.next ? <Text of={panel.next.before} /> : "what it would do by itself"}
       </Line>
+    </Words>
+  );
+}
+
+/** Continue from here: nothing is sent before somebody has written what comes next. */
+export function Continuing({ model }: { model: BarModel }): JSX.Element {
+  return (
+    <Words
+      model={model}
+      verb="continue"
+      name="+ next"
+      placeholder="What it should do next"
+      label="What the next run is told"
+      button="Start"
+      send={() => void model.sendContinue()}
+    >
+      <Line kind="" name="then">
+        it knows all this; nothing is sent again
+      </Line>
+    </Words>
+  );
+}
+
+interface WordsProps {
+  model: BarModel;
+  verb: "redirect" | "continue";
+  name: string;
+  placeholder: string;
+  label: string;
+  button: string;
+  send: () => void;
+  children: JSX.Element;
+}
+
+function Words({ model, verb, name, placeholder, label, button, send, children }: WordsProps): JSX.Element {
+  const submit = (event: Event): void => {
+    event.preventDefault();
+    send();
+  };
+  const enter = (event: KeyboardEvent): void => {
+    if (event.key === "Enter" && !event.shiftKey && !event.isComposing) submit(event);
+  };
+  const isBusy = model.isBusy(verb);
+  return (
+    <form class="between" onSubmit={submit} onKeyDown={(event) => closesOnEscape(event, model)}>
+      {children}
       <div class="line added">
         <label class="name" for="instruction">
-          + next
+          {name}
         </label>
         <textarea
           id="instruction"
           class="field"
           rows={Math.min(4, model.draft.split("\n").length)}
-          placeholder="What it should do instead"
-          aria-label="New instruction for the next step"
+          placeholder={placeholder}
+          aria-label={label}
           aria-describedby="hint"
           autocomplete="off"
           readOnly={isBusy}
@@ -40,7 +87,7 @@ export function Composer({ model, panel }: { model: BarModel; panel: Panel }): J
           onKeyDown={enter}
         />
         <button class="small strong" type="submit" aria-busy={isBusy} aria-disabled={!model.draft.trim()}>
-          Send
+          {button}
         </button>
         <button class="small" type="button" onClick={() => model.close()}>
           Close

@@ -6,7 +6,7 @@ import type { Clock, Receipt } from "../../wire/types";
 import { clock, costInWords, dollars, timeOfDay } from "../words";
 import { Text } from "./text";
 
-type Listed = keyof Receipt & ("done" | "no_undo" | "undone" | "could_not_undo" | "in_doubt" | "failed" | "interrupted" | "under_way" | "not_attempted" | "attention" | "detached" | "limits");
+type Listed = keyof Receipt & ("done" | "no_undo" | "undone" | "could_not_undo" | "in_doubt" | "failed" | "interrupted" | "still_running" | "under_way" | "not_attempted" | "attention" | "detached" | "limits");
 
 const HEADINGS: [Listed, string][] = [
   ["done", "done"],
@@ -16,6 +16,7 @@ const HEADINGS: [Listed, string][] = [
   ["in_doubt", "in doubt"],
   ["failed", "failed"],
   ["interrupted", "interrupted"],
+  ["still_running", "still running"],
   ["under_way", "under way"],
   ["not_attempted", "not attempted"],
   ["attention", "to look at"],

@@ -5,13 +5,18 @@ import type { Open } from "../../wire/types";
 import { usePressing } from "../pressing";
 import { useStore } from "../store";
 import { Value } from "../value";
+import type { Json } from "../../wire/types";
 import { Choice } from "./choice";
+import { doubtsIn } from "./doubts";
+import { Doubts } from "./doubts_card";
 import { Whose } from "./whose";
+
+const ABOUT_ALL = "Before it goes on: what became of these steps of the run before it?";
 
 export function Asked({ open }: { open: Open }) {
   const store = useStore();
   const { isBusy, problem, press } = usePressing();
-  const answer = (value: string): void =>
+  const answer = (value: Json): void =>
     void press(async () => {
       try {
         await store.client.command(open.run, "answer", { question: open.question, value });
@@ -20,6 +25,7 @@ export function Asked({ open }: { open: Open }) {
       }
     });
   const isDoubt = open.kind === "doubt";
+  const doubts = doubtsIn(open.details);
   const isOff = isBusy || !store.may("control");
   return (
     <article class={`card ${open.kind}`} aria-label={isDoubt ? "A step in doubt" : "A question"}>
@@ -27,9 +33,10 @@ export function Asked({ open }: { open: Open }) {
         <Whose run={open.run} agent={open.agent} />
         {isDoubt ? " began a step, and nobody knows whether it happened" : " asks"}
       </p>
-      <blockquote tabIndex={0}>{shown(open.text)}</blockquote>
-      {open.details !== null && <Value value={open.details} label="Details" />}
-      {isDoubt ? <Doubt isOff={isOff} onAnswer={answer} /> : <Answer isOff={isOff} onAnswer={answer} />}
+      <blockquote tabIndex={0}>{doubts.length ? ABOUT_ALL : shown(open.text)}</blockquote>
+      {doubts.length > 0 && <Doubts doubts={doubts} isOff={isOff} onAnswer={answer} />}
+      {!doubts.length && open.details !== null && <Value value={open.details} label="Details" />}
+      {doubts.length > 0 ? null : isDoubt ? <Doubt isOff={isOff} onAnswer={answer} /> : <Answer isOff={isOff} onAnswer={answer} />}
       {!store.may("control") && <p class="aside">You may not answer it.</p>}
       <p role="status" class="problem">
         {problem}

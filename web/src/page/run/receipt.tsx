@@ -17,6 +17,7 @@ const HEADINGS: readonly [keyof Tally, string, string][] = [
   ["in_doubt", "?", "In doubt"],
   ["failed", "✕", "Failed"],
   ["interrupted", "■", "Interrupted"],
+  ["still_running", "!", "Still running"],
   ["under_way", "●", "Under way"],
   ["not_attempted", "○", "Not attempted"],
 ];

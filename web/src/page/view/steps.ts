@@ -74,7 +74,8 @@ export function failed(draft: Draft, event: StepFailed, rec: Rec): void {
 
 export function interrupted(draft: Draft, event: StepInterrupted, rec: Rec): void {
   const status = event.began === false ? "not_started" : "interrupted";
-  const says = event.redirected ? "Stopped by a redirect." : "";
+  const left = event.still_running?.length ? `Still running: ${event.still_running.join(", ")}.` : "";
+  const says = [event.redirected ? "Stopped by a redirect." : "", left].filter(Boolean).join(" ");
   decide(draft, event.step, status, rec, says, event.rung, event.ladder_ms);
 }
 

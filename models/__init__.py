@@ -1,0 +1,1 @@
+"""Models of what cannot be tested by trying: checked exhaustively, in all ways that it can go."""

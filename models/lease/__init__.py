@@ -1,0 +1,1 @@
+"""Lease, warden, takeover, partition and cancel. README.md says what is shown."""

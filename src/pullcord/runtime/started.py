@@ -1,0 +1,279 @@
+"""What a step has started beside itself: tasks, child processes, threads, work in pools.
+
+All of it belongs to the step that started it. Tasks and pooled work are known by the context that
+they carry; the rest is told by `start_hooks`. When the step is cut, what is its alone is stopped:
+tasks are cancelled, child processes are terminated and then killed. Threads cannot be stopped; they
+have the step's grace to end. What a library runs for itself may serve other steps too, so it is
+left alone. Whatever is left of all this is named.
+"""
+
+import asyncio
+import contextvars
+import gc
+import signal
+import sys
+import threading
+import weakref
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future
+from contextvars import Context, ContextVar
+from pathlib import Path
+from typing import Any, Final, Literal, TypeAlias
+
+from pullcord.runtime.alarms import Alarm, Alarms
+from pullcord.runtime.child_processes import ChildProcesses
+
+HURRY_S: Final = 0.05
+_LOOK_S: Final = 0.005  # how often is looked whether it is over: no thread tells of its end
+_KILL_S: Final = 2.0  # how long the kernel may take to bury what was killed
+_OURS: Final = str(Path(__file__).parent.parent) + "/"
+_INSTALLED: Final = ("/site-packages/", "/dist-packages/")
+
+Reached: TypeAlias = Literal["", "terminated", "killed", "abandoned"]
+AnyTask: TypeAlias = "asyncio.Task[Any]"
+
+
+class Started:
+    """What one attempt of a step has started. Others may add to it and ask it from any thread."""
+
+    def __init__(self, run_id: str, step: str, home: str = "") -> None:
+        """`home`: the file of the step's own function."""
+        self.run_id, self.step = run_id, step
+        self._home = home
+        self._loop = asyncio.get_running_loop()
+        self._popens: list[weakref.ref[Any]] = []
+        self._pids: list[int] = []
+        self._children: ChildProcesses | None = None
+        self._threads: list[threading.Thread] = []
+        self._works: dict[Future[Any], str] = {}
+        self._tasks: set[AnyTask] = set()  # of those of the step, as found when last looked
+
+    # --- told while it goes on, by the thread that starts it ---
+
+    def started_popen(self, popen: Any) -> None:
+        self._popens = [ref for ref in self._popens if _is_running(ref)]
+        self._popens.append(weakref.ref(popen))
+        _TOLD.add(self)
+
+    def forked(self, pids: Iterable[int]) -> None:
+        self._pids += pids
+        _TOLD.add(self)
+
+    def started_thread(self, thread: threading.Thread) -> None:
+        # One that has not begun to run is not alive either, and has no number.
+        self._threads = [t for t in self._threads if t.ident is None or t.is_alive()]
+        self._threads.append(thread)
+        _TOLD.add(self)
+
+    def handed_over(self, work: "Future[Any]", name: str) -> None:
+        """A pool was given something to do."""
+        self._works[work] = name
+        _TOLD.add(self)
+        work.add_done_callback(lambda done: self._works.pop(done, None))
+
+    # --- when the step is cut ---
+
+    async def stop(
+        self, alarms: Alarms, grace_s: float, is_hurried: Callable[[], bool]
+    ) -> tuple[Reached, tuple[str, ...]]:
+        """Stop what can be stopped. Return what that took, and the names of what is left."""
+        self._take_stock()
+        if not self.left():
+            return "", ()
+        reached: Reached = ""
+        for number, patience_s in ((signal.SIGTERM, grace_s), (signal.SIGKILL, HURRY_S)):
+            if self._cut(number):
+                reached = "killed" if number is signal.SIGKILL else "terminated"
+            until = Alarm(alarms, _nothing)
+            until.set(patience_s)
+            await self._ends_or(lambda until=until: not until.is_set or is_hurried())
+            until.off()
+        if self._children:
+            bound = self._loop.time() + _KILL_S
+            await self._ends_or(lambda: self._loop.time() > bound or not self._living())
+        left = self.left()
+        return "abandoned" if left else reached, left
+
+    def kill(self) -> None:
+        """Kill the child processes now; also while the event loop is held."""
+        self._take_processes()
+        if self._children:
+            self._children.send(signal.SIGKILL)
+
+    def left(self) -> tuple[str, ...]:
+        """The names of what goes on, as far as it was seen when last looked."""
+        works = {name for work, name in tuple(self._works.items()) if not work.done()}
+        threads = {f"thread {t.name}" for t in tuple(self._threads) if t.is_alive()}
+        tasks = {f"task {_called(t)}" for t in tuple(self._tasks) if not t.done()}
+        return (*self._living(), *sorted(works), *sorted(threads), *sorted(tasks))
+
+    @property
+    def goes_on(self) -> bool:
+        return bool(self.left())
+
+    @property
+    def is_told_of(self) -> bool:
+        """Whether it has started anything but tasks that has not ended."""
+        if not (self._popens or self._pids or self._threads or self._works):
+            return False
+        self._take_processes()
+        return self.goes_on
+
+    def own(self, tasks: Iterable[AnyTask]) -> tuple[str, ...]:
+        """The names of what goes on now; of these tasks of it, those that no library runs."""
+        self._take_processes()
+        self._tasks = {task for task in tasks if not self._is_of_a_library(task)}
+        return self.left()
+
+    async def _ends_or(self, is_enough: Callable[[], bool]) -> None:
+        await asyncio.sleep(0)
+        while self.left() or self._take_stock():
+            if is_enough():
+                return
+            await asyncio.sleep(_LOOK_S)
+
+    def _cut(self, number: signal.Signals) -> bool:
+        """Cancel its tasks and signal its child processes. True: there were such processes."""
+        self._take_stock()
+        for work in tuple(self._works):
+            work.cancel()  # what has not begun does not begin
+        is_last = number is signal.SIGKILL
+        for task in self._tasks:
+            # One that was told already may be cleaning up, and is told again only at the end.
+            if not self._is_of_a_library(task) and (is_last or not task.cancelling()):
+                loop = task.get_loop()
+                if loop is self._loop:
+                    task.cancel()
+                elif not loop.is_closed():
+                    loop.call_soon_threadsafe(task.cancel)
+        return bool(self._children and self._children.send(number))
+
+    def _take_stock(self) -> bool:
+        """Find what is there now. True: something is."""
+        self._take_processes()
+        self._tasks = {task for task in _all_tasks(self._loop) if starter_of(task) is self}
+        return bool(self._tasks)
+
+    def _is_of_a_library(self, task: AnyTask) -> bool:
+        package = _package_of(_file_of(task))
+        return bool(package) and package != _package_of(self._home)
+
+    def _take_processes(self) -> None:
+        popens = (ref() for ref in self._popens if _is_running(ref))
+        pids = [*self._pids, *(popen.pid for popen in popens if popen)]
+        if pids and self._children is None:
+            self._children = ChildProcesses()
+        for pid in pids:
+            assert self._children
+            self._children.add(pid)
+        self._pids = []
+        self._popens = []
+
+    def _living(self) -> list[str]:
+        return sorted(self._children.living()) if self._children else []
+
+
+_TOLD: Final = weakref.WeakSet[Started]()
+"""Those that have started something other than tasks; whatever goes on keeps them here."""
+STARTER: Final[ContextVar[Started | Literal["shared"] | None]] = ContextVar(
+    "pullcord-starter", default=None
+)
+"""The step that whatever is started in this context belongs to; `shared`: to no step."""
+
+
+def left_running(run_id: str) -> dict[str, tuple[str, ...]]:
+    """What goes on that steps of this run have started in this process, by step."""
+    tasks: dict[Started, list[AnyTask]] = {one: [] for one in tuple(_TOLD)}
+    for task in _all_tasks(asyncio.get_running_loop()):
+        if (of := starter_of(task)) is not None:
+            tasks.setdefault(of, []).append(task)
+    found: dict[str, tuple[str, ...]] = {}
+    for of, theirs in tasks.items():
+        if of.run_id == run_id and (left := of.own(theirs)):
+            found[of.step] = (*found.get(of.step, ()), *left)
+    return found
+
+
+def starter_of(task: AnyTask) -> Started | None:
+    """The step that a task works for, if it goes on and is not one of this runtime's own."""
+    if task.done() or task is asyncio.current_task():
+        return None
+    context = context_of(task)
+    of = context.get(STARTER) if context is not None else None
+    if not isinstance(of, Started) or _file_of(task).startswith(_OURS):
+        return None
+    return of
+
+
+class shared:
+    """What is started inside belongs to no step: it is neither stopped nor named with one.
+
+    For a client, pool or server that is made when it is first needed, inside some step, and serves
+    other steps too::
+
+        with pullcord.shared():
+            browser = await launch()
+    """
+
+    def __enter__(self) -> None:
+        self._before: Started | Literal["shared"] | None = STARTER.get()
+        STARTER.set("shared")
+
+    def __exit__(self, *_: object) -> None:
+        STARTER.set(self._before)  # not by token: a fixture may be left in another context
+
+
+def context_of(task: AnyTask) -> Context | None:
+    """The context that a task runs in.
+
+    Python 3.11 has no way to ask. Its C task tells the garbage collector what it refers to, and
+    its own context comes before those of its callbacks; a task in Python has it as an attribute.
+    """
+    if sys.version_info >= (3, 12):
+        return task.get_context()
+    if (own := getattr(task, "_context", None)) is not None:
+        return own
+    return next((one for one in gc.get_referents(task) if type(one) is contextvars.Context), None)
+
+
+def _all_tasks(loop: asyncio.AbstractEventLoop) -> set[AnyTask]:
+    """The tasks of this loop, and of loops in other threads as far as asyncio lists them."""
+    found = asyncio.all_tasks(loop)
+    for name in ("_all_tasks", "_scheduled_tasks", "_eager_tasks"):
+        others: Any = getattr(asyncio.tasks, name, ())
+        for _ in range(100):
+            try:
+                found |= set(others)
+                break
+            except RuntimeError:  # another thread has changed it meanwhile
+                continue
+    return found
+
+
+def _file_of(task: AnyTask) -> str:
+    coroutine: Any = task.get_coro()
+    code = getattr(coroutine, "cr_code", None) or getattr(coroutine, "gi_code", None)
+    return getattr(code, "co_filename", "")
+
+
+def _called(task: AnyTask) -> str:
+    coroutine: Any = task.get_coro()
+    return getattr(coroutine, "__qualname__", type(coroutine).__name__).rpartition("<locals>.")[2]
+
+
+def _package_of(file: str) -> str:
+    """The installed package that a file belongs to; empty: it is not installed."""
+    for place in _INSTALLED:
+        _, found, inside = file.rpartition(place)
+        if found:
+            return inside.partition("/")[0]
+    return ""
+
+
+def _is_running(ref: "weakref.ref[Any]") -> bool:
+    popen = ref()
+    return popen is not None and popen.returncode is None
+
+
+def _nothing() -> None:
+    pass

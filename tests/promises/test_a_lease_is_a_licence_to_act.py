@@ -1,0 +1,256 @@
+"""Promise: who may no longer write to a run may no longer act for it.
+
+An owner that is stopped or cut off from its store holds what it does before its lease is over, and
+goes on as if nothing had been if it can renew it. When another process has taken the run over,
+nothing of the old owner acts any more; what cannot be seen to is named in the receipt.
+"""
+
+import asyncio
+import os
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import apsw
+
+import pullcord
+from pullcord import Context, Habits, RunState, Runtime
+from pullcord.core.events import Claimed, LateResult, QuestionAsked, StepStarted
+from pullcord.core.receipts import Receipt
+from pullcord.core.values import load
+from tests.numbers import outside
+from tests.promises.children import Child, child
+from tests.promises.licence_lives import Charger, ticker
+from tests.promises.lives import effects
+
+LIVES = "tests.promises.licence_lives"
+LEASE_S = "1.2"
+S = RunState
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    """Wait for something that another process does and nobody tells of."""
+    async with asyncio.timeout(60):
+        while not holds():  # noqa: ASYNC110
+            await asyncio.sleep(0.005)
+
+
+async def stopped(pid: int) -> None:
+    async with asyncio.timeout(60):
+        await asyncio.to_thread(os.waitid, os.P_PID, pid, os.WSTOPPED | os.WNOWAIT)
+
+
+def ticks_of(tool: Path) -> list[tuple[float, int]]:
+    if not tool.exists():
+        return []
+    lines = [line.split() for line in tool.read_text().splitlines()]
+    return [(float(at), int(pid)) for at, pid in (line for line in lines if len(line) == 2)]
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return False
+    return stat.rpartition(")")[2].split()[0] not in "ZX"
+
+
+def opened(path: Path, **agents: Any) -> Runtime:
+    return pullcord.open(path, agents=agents, habits=Habits(lease_s=float(LEASE_S)))
+
+
+def acting(said: Receipt) -> list[str]:
+    """The steps that the receipt names as perhaps still running."""
+    return [line.name for line in said.steps if line.still_running]
+
+
+async def driving(owner: Child, tool: Path) -> tuple[int, int]:
+    """The numbers of the process that drives, and of its tool."""
+    said, pid = (await owner.says()).split()
+    assert said == "driving"
+    await until(lambda: bool(ticks_of(tool)))
+    return int(pid), outside(ticks_of(tool)[0][1])
+
+
+# --- stopped ---
+
+
+async def test_a_process_tool_of_a_stopped_owner_is_dead_when_its_run_is_cancelled(
+    tmp_path: Path,
+) -> None:
+    path, tool = tmp_path / "runs.db", tmp_path / "ticks"
+    async with child(LIVES, "ticking", str(path), LEASE_S, str(tool)) as owner:
+        pid, ticking = await driving(owner, tool)
+        await owner.tell("stand still")
+        await stopped(pid)
+        async with opened(path, ticker=ticker) as runtime:
+            run = await runtime.get("r1")
+            await run.cancel(by="ana")
+            await run.reached(S.CANCELLED)
+            assert not is_alive(ticking), "cancelled, and its tool is there"
+            said = await run.receipt()
+        before = ticks_of(tool)
+        assert said.in_doubt == ("ticks",)
+        assert acting(said) == [], "its warden has answered"
+
+        os.kill(pid, signal.SIGCONT)
+        assert await owner.says() == "goes on"
+        await owner.tell("end")
+    assert ticks_of(tool) == before
+
+
+async def test_an_owner_that_stood_still_for_longer_than_its_lease_goes_on_if_nobody_came(
+    tmp_path: Path,
+) -> None:
+    """Nothing is killed, nothing is begun again, and nobody is asked anything."""
+    path, tool = tmp_path / "runs.db", tmp_path / "ticks"
+    async with child(LIVES, "ticking", str(path), LEASE_S, str(tool)) as owner:
+        pid, ticking = await driving(owner, tool)
+        await owner.tell("stand still")
+        await stopped(pid)
+        await until(lambda: stands_still(tool))
+        assert is_alive(ticking)
+        before = len(ticks_of(tool))
+        os.kill(pid, signal.SIGCONT)
+        assert await owner.says() == "goes on"
+        await until(lambda: len(ticks_of(tool)) > before)
+        Path(f"{tool}.end").touch()
+        await owner.tell("result")
+        assert await owner.says() == "ticked"
+        assert len({by for _, by in ticks_of(tool)}) == 1
+    await nothing_was_asked(path)
+
+
+def stands_still(tool: Path) -> bool:
+    """Whether half a second has passed since its last tick, by the clock of the ticks."""
+    [*_, (last, _)] = ticks_of(tool)
+    return time.clock_gettime(time.CLOCK_BOOTTIME) - last > 0.5
+
+
+async def nothing_was_asked(path: Path | str) -> None:
+    async with pullcord.open(path) as runtime:
+        run = await (await runtime.get("r1")).look()
+        events = [record.event for record in await runtime.journal.read("r1")]
+    assert run.state is S.COMPLETED
+    assert run.attention == {}
+    assert len([event for event in events if isinstance(event, StepStarted)]) == 1
+    assert len([event for event in events if isinstance(event, Claimed)]) == 1
+    assert not [event for event in events if isinstance(event, QuestionAsked)]
+
+
+async def test_an_owner_that_is_cut_off_from_its_store_loses_nothing(tmp_path: Path) -> None:
+    """The store is locked for longer than a lease: what is held stands still, and goes on."""
+    path, tool = tmp_path / "runs.db", tmp_path / "ticks"
+    async with child(LIVES, "ticking", str(path), LEASE_S, str(tool)) as owner:
+        _, ticking = await driving(owner, tool)
+        store = apsw.Connection(str(path))
+        store.set_busy_timeout(20_000)
+        store.execute("BEGIN IMMEDIATE")
+        await until(lambda: stands_still(tool))
+        before = len(ticks_of(tool))
+        assert is_alive(ticking)
+        store.execute("ROLLBACK")
+        store.close()
+        await until(lambda: len(ticks_of(tool)) > before)
+        Path(f"{tool}.end").touch()
+        await owner.tell("result")
+        assert await owner.says() == "ticked"
+        assert len({by for _, by in ticks_of(tool)}) == 1
+    await nothing_was_asked(path)
+
+
+# --- in-process code ---
+
+
+async def test_a_call_that_had_not_begun_when_its_owner_was_stopped_never_begins(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "runs.db"
+    async with child(LIVES, "about_to_charge", str(path), LEASE_S) as owner:
+        pid = int((await owner.says()).split()[1])
+        await stopped(pid)
+        async with opened(path, charger=Charger(str(path)).agent) as runtime:
+            run = await runtime.get("r1")
+            await run.cancel(by="ana")
+            await run.reached(S.CANCELLED)
+            said = await run.receipt()
+            assert said.in_doubt == ("charge",)
+            assert acting(said) == ["charge"], "nobody can stop code inside of another process"
+
+            os.kill(pid, signal.SIGCONT)
+            assert await owner.says() == "unwound"
+            await owner.tell("close")
+            assert await owner.says() == "closed"
+            assert acting(await run.receipt()) == []
+    assert effects(path) == []
+
+
+async def test_what_an_owner_did_after_it_lost_its_run_is_evidence(tmp_path: Path) -> None:
+    path = tmp_path / "runs.db"
+    async with child(LIVES, "charging", str(path), LEASE_S) as owner:
+        pid = int((await owner.says()).split()[1])
+        await stopped(pid)
+        async with opened(path, charger=Charger(str(path)).agent) as runtime:
+            run = await runtime.get("r1")
+            await run.cancel(by="ana")
+            await run.reached(S.CANCELLED)
+            said = await run.receipt()
+            assert acting(said) == ["charge"]
+            assert said.done == ()
+
+            os.kill(pid, signal.SIGCONT)
+            assert await owner.says() == "unwound"
+            assert await owner.says() == "closed"
+            events = [record.event for record in await runtime.journal.read("r1")]
+            [late] = [event for event in events if isinstance(event, LateResult)]
+            assert (load(late.result), late.error) == ("charged", "")
+            after = await run.receipt()
+            assert (acting(after), after.done) == ([], ("charge",))
+            assert "did happen" in after.attention[0]
+    assert effects(path) == [f"charge-{pid}"]
+
+
+async def test_a_blocked_loop_loses_nothing(tmp_path: Path) -> None:
+    """Its leases are renewed by a thread: somebody who would take the run over gets nothing."""
+    path = tmp_path / "runs.db"
+
+    async def other(_ctx: Context) -> str:
+        return "taken over"
+
+    async with child(LIVES, "blocking", str(path), LEASE_S) as owner:
+        assert await owner.says() == "driving"
+        async with opened(path, blocker=other) as runtime:
+            run = await runtime.get("r1")
+            assert await run.result() == "held"
+            events = [record.event for record in await runtime.journal.read("r1")]
+        assert await owner.says() == "held"
+    assert len([event for event in events if isinstance(event, Claimed)]) == 1
+
+
+# --- the warden ---
+
+
+async def test_what_a_warden_that_does_not_answer_holds_is_named(tmp_path: Path) -> None:
+    """The owner is killed; its warden and that one's guard are stopped. Nobody can say that the
+    tool is over, so nobody does."""
+    path, tool = tmp_path / "runs.db", tmp_path / "ticks"
+    async with child(LIVES, "ticking", str(path), LEASE_S, str(tool)) as owner:
+        pid, ticking = await driving(owner, tool)
+        [guard] = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        [warden] = Path(f"/proc/{guard}/task/{guard}/children").read_text().split()
+        for one in (guard, warden):
+            os.kill(int(one), signal.SIGSTOP)
+        await owner.kill()
+        async with opened(path, ticker=ticker) as runtime:
+            run = await runtime.get("r1")
+            await run.cancel(by="ana")
+            await run.reached(S.CANCELLED)
+            said = await run.receipt()
+            assert is_alive(ticking)
+            assert acting(said) == ["ticks"]
+            assert "may still be acting" in said.attention[0]
+        for one in (guard, warden):
+            os.kill(int(one), signal.SIGCONT)
+        await until(lambda: not is_alive(ticking))

@@ -1,0 +1,425 @@
+"""Promise: what happened, or may have happened, is inherited as that by whoever tries again.
+
+A fork, `again` and a second life find a `once` step answered, or have somebody asked
+about it: it is never carried out a second time unasked. What only reads, or may be done twice with
+the same key, is simply done again.
+"""
+
+import asyncio
+from contextlib import aclosing, suppress
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+import pullcord
+from pullcord import Call, Context, RunHandle, Runtime, StepError, ToolContext
+from pullcord.core.events import (
+    Created,
+    Event,
+    LateResult,
+    QuestionAsked,
+    StepFailed,
+    StepFinished,
+    StepStarted,
+)
+from pullcord.core.values import dump, load
+from pullcord.journal.ledger import Append
+from pullcord.runtime.identity import LONG_IDS, Identity, Scope
+from pullcord.runtime.memory import Memory
+from tests.runs import some_tools
+from tests.runs.stage import HASTY, S, World, happened, question, stage
+
+Agent = Any
+
+
+async def asked_of(runtime: Runtime, run: RunHandle) -> list[QuestionAsked]:
+    return await happened(runtime, run.id, QuestionAsked)
+
+
+# --- the three kinds of A4: each was carried out twice, and nobody was asked --------------------
+
+
+class Outside:
+    """What tools do to the world, in files, so that those in a process of their own do it too."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @property
+    def did(self) -> list[str]:
+        return self.path.read_text().splitlines() if self.path.exists() else []
+
+
+def put(path: str, what: str) -> None:
+    with open(path, "a", encoding="utf-8") as outside:
+        outside.write(f"{what}\n")
+
+
+@pullcord.tool(timeout_s=0.2, stop_grace_s=0)
+async def takes_too_long(path: str) -> str:
+    put(path, "done")
+    await asyncio.Event().wait()
+    return "never"
+
+
+@pullcord.tool
+async def gives_what_cannot_be_stored(path: str) -> Any:
+    put(path, "done")
+    return object()
+
+
+def calls(tool: Any, outside: Outside) -> Agent:
+    async def agent(ctx: Context) -> Any:
+        return {"gave": await ctx.tool(tool, str(outside.path))}
+
+    return agent
+
+
+@pytest.mark.parametrize(
+    "tool", [takes_too_long, some_tools.is_killed, gives_what_cannot_be_stored]
+)
+@pytest.mark.parametrize(
+    ("answer", "gave", "times"),
+    [("happened", None, 1), ({"happened": "it is paid"}, "it is paid", 1), ("skip", None, 1)],
+)
+async def test_a_fork_asks_about_what_failed_and_may_have_happened(
+    tmp_path: Path, tool: Any, answer: Any, gave: Any, times: int
+) -> None:
+    outside = Outside(tmp_path / "world")
+    async with stage(agent=calls(tool, outside)) as runtime:
+        run = await runtime.start("agent")
+        await run.reached(S.FAILED)
+        fork = await run.again()
+        name = await question(fork)
+        assert outside.did == ["done"]
+        [asked] = await asked_of(runtime, fork)
+        assert load(asked.details)["choices"] == ["happened", "run", "skip"]
+        await fork.answer(name, answer)
+        assert await fork.result() == {"gave": gave}
+    assert outside.did == ["done"] * times
+
+
+async def test_only_by_a_persons_word_is_it_done_again(tmp_path: Path) -> None:
+    outside = Outside(tmp_path / "world")
+    async with stage(agent=calls(takes_too_long, outside)) as runtime:
+        run = await runtime.start("agent")
+        await run.reached(S.FAILED)
+        fork = await run.fork()
+        await fork.answer(await question(fork), "run")
+        await fork.reached(S.FAILED)
+    assert outside.did == ["done", "done"]
+
+
+# --- what the first life says of it -------------------------------------------------------------
+
+
+@pytest.mark.parametrize("tool", [takes_too_long, some_tools.is_killed])
+async def test_what_may_have_happened_is_in_doubt_for_people_and_told_to_its_agent(
+    tmp_path: Path, tool: Any
+) -> None:
+    outside = Outside(tmp_path / "world")
+    told: list[str] = []
+
+    async def agent(ctx: Context) -> str:
+        try:
+            await ctx.tool(tool, str(outside.path))
+        except StepError as error:
+            told.append(error.happened)
+        return "went on"
+
+    async with stage(agent=agent) as runtime:
+        run = await runtime.start("agent")
+        assert await run.result() == "went on"
+        [failed] = await happened(runtime, run.id, StepFailed)
+        said = await run.receipt()
+        assert failed.happened == "maybe"
+        name = getattr(tool, "name", "is_killed")
+        assert (said.in_doubt, said.failed) == ((name,), ())
+        assert [repr(name) in text for text in said.attention] == [True]
+    assert (told, outside.did) == (["maybe"], ["done"])
+
+
+async def test_what_happened_and_cannot_be_stored_is_done_and_told_to_its_agent(
+    tmp_path: Path,
+) -> None:
+    outside = Outside(tmp_path / "world")
+    told: list[str] = []
+
+    async def agent(ctx: Context) -> str:
+        try:
+            await ctx.tool(gives_what_cannot_be_stored, str(outside.path))
+        except StepError as error:
+            told.append(error.happened)
+        return "went on"
+
+    async with stage(agent=agent) as runtime:
+        run = await runtime.start("agent")
+        assert await run.result() == "went on"
+        assert (await run.receipt()).done == ("gives_what_cannot_be_stored",)
+    assert told == ["yes"]
+
+
+@pytest.mark.parametrize("function", [takes_too_long.function, some_tools.is_killed])
+async def test_the_probe_of_a_call_that_may_have_happened_is_asked_in_its_first_life(
+    tmp_path: Path, function: Any
+) -> None:
+    outside = Outside(tmp_path / "world")
+
+    async def found(call: Call) -> Any:
+        return call.happened("receipt 12") if outside.did else False
+
+    declared: dict[str, Any] = {} if function is some_tools.is_killed else {"timeout_s": 0.2}
+    tool = pullcord.tool(stop_grace_s=0, probe=found, **declared)(function)
+    async with stage(agent=calls(tool, outside)) as runtime:
+        run = await runtime.start("agent")
+        assert await run.result() == {"gave": "receipt 12"}
+        assert await asked_of(runtime, run) == []
+        assert (await run.receipt()).done == (tool.name,)
+    assert outside.did == ["done"]
+
+
+async def test_a_probe_says_in_a_fork_too_and_is_handed_the_key_of_the_first_call(
+    tmp_path: Path,
+) -> None:
+    keys: list[str] = []
+
+    async def says(call: Call) -> Any:
+        keys.append(call.idempotency_key)
+        return call.happened("receipt 12") if len(keys) > 2 else None
+
+    @pullcord.tool(timeout_s=0.2, stop_grace_s=0, probe=says)
+    async def pay(ctx: ToolContext) -> str:
+        keys.append(ctx.idempotency_key)
+        await asyncio.Event().wait()
+        return "never"
+
+    async def agent(ctx: Context) -> Any:
+        return await ctx.tool(pay)
+
+    async with stage(agent=agent) as runtime:
+        run = await runtime.start("agent")
+        name = await question(run, kind="doubt")  # the probe could not tell
+        fork = await run.fork()
+        assert await fork.result() == "receipt 12"
+        assert await asked_of(runtime, fork) == []
+        await run.answer(name, "happened")
+        await run.result()
+        assert await (await fork.fork()).result() == "receipt 12"  # as it was said then
+    assert len(set(keys)) == 1
+
+
+# --- what may be done twice is ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("effect", ["none", "idempotent"])
+async def test_what_may_be_done_twice_is_done_again_with_the_same_key(effect: str) -> None:
+    keys: list[str] = []
+
+    @pullcord.tool(timeout_s=0.2, stop_grace_s=0, effect=effect)
+    async def put_it(ctx: ToolContext) -> str:
+        keys.append(ctx.idempotency_key)
+        if len(keys) < 3:
+            await asyncio.Event().wait()
+        return "done"
+
+    async def agent(ctx: Context) -> Any:
+        return await ctx.tool(put_it)
+
+    async with stage(agent=agent) as runtime:
+        run = await runtime.start("agent")
+        await run.reached(S.FAILED)
+        fork = await run.fork()
+        await fork.reached(S.FAILED)
+        assert await (await fork.fork()).result() == "done"
+        assert await asked_of(runtime, fork) == []
+    assert len(keys) == 3
+    assert len(set(keys)) == (1 if effect == "idempotent" else 3)
+
+
+async def test_what_came_late_is_an_answer_in_a_fork() -> None:
+    world = World()
+
+    async def ignores() -> str:
+        world.begun.set()
+        while not world.go_on.is_set():
+            with suppress(asyncio.CancelledError):
+                await world.go_on.wait()
+        return "receipt 12"
+
+    async def agent(ctx: Context) -> Any:
+        return await ctx.step("pay", ignores)
+
+    async with stage(agent=agent, habits=HASTY) as runtime:
+        run = await runtime.start("agent")
+        await world.begun.wait()
+        await run.cancel()
+        await run.reached(S.CANCELLED)
+        world.go_on.set()
+        async with aclosing(runtime.journal.subscribe(run.id)) as stream:
+            async for _, item in stream:
+                if isinstance(getattr(item, "event", None), LateResult):
+                    break
+        fork = await run.fork()
+        assert await fork.result() == "receipt 12"
+        assert await asked_of(runtime, fork) == []
+
+
+# --- one card -----------------------------------------------------------------------------------
+
+
+def three_at_once(world: World, *, fixed: bool) -> Agent:
+    async def pay(what: str) -> str:
+        world.did.append(what)
+        if not fixed:
+            await asyncio.Event().wait()
+        return f"paid {what}"
+
+    async def agent(ctx: Context) -> Any:
+        steps = [ctx.step(f"pay {w}", pay, w, timeout_s=0.2) for w in ("ana", "bo", "cy")]
+        done = await asyncio.gather(*steps, return_exceptions=True)
+        if any(isinstance(one, StepError) for one in done):
+            raise ValueError("some are not known")
+        return done
+
+    return agent
+
+
+async def test_all_doubts_of_one_fork_are_one_card_and_each_has_its_answer(
+    tmp_path: Path,
+) -> None:
+    world = World()
+    store = tmp_path / "runs.db"
+    async with stage(store, agent=three_at_once(world, fixed=False)) as runtime:
+        run = await runtime.start("agent", run_id="r1")
+        await run.reached(S.FAILED)
+    async with stage(store, agent=three_at_once(world, fixed=True)) as runtime:
+        fork = await (await runtime.get("r1")).fork()
+        name = await question(fork)
+        [card] = await asked_of(runtime, fork)
+        listed = load(card.details)["doubts"]
+        assert [one["name"] for one in listed] == ["pay ana", "pay bo", "pay cy"]
+        assert all("longer than 0.2 s" in one["known"] for one in listed)
+        ana, bo, cy = (one["step"] for one in listed)
+        await fork.answer(name, {ana: {"happened": "paid on Monday"}, bo: "run", cy: "perhaps"})
+        again = await question(fork, nth=2)  # what was not answered is asked about again
+        await fork.answer(again, "skip")
+        assert await fork.result() == ["paid on Monday", "paid bo", None]
+        assert len(await asked_of(runtime, fork)) == 2
+        assert await (await fork.fork()).result() == ["paid on Monday", "paid bo", None]
+    assert world.did == ["ana", "bo", "cy", "bo"]
+
+
+async def test_one_word_answers_for_all_of_them(tmp_path: Path) -> None:
+    world = World()
+    store = tmp_path / "runs.db"
+    async with stage(store, agent=three_at_once(world, fixed=False)) as runtime:
+        run = await runtime.start("agent", run_id="r1")
+        await run.reached(S.FAILED)
+    async with stage(store, agent=three_at_once(world, fixed=True)) as runtime:
+        fork = await (await runtime.get("r1")).fork()
+        await fork.answer(await question(fork), "skip")
+        assert await fork.result() == [None, None, None]
+    assert world.did == ["ana", "bo", "cy"]
+
+
+async def test_the_code_was_changed_where_something_may_have_happened(tmp_path: Path) -> None:
+    world = World()
+
+    def pays(amount: int, *, ends: bool) -> Agent:
+        async def agent(ctx: Context) -> Any:
+            try:
+                return await ctx.step("pay", world.slow, amount, timeout_s=0.05)
+            except StepError:
+                if ends:
+                    raise
+                return await ctx.ask("what now?")
+
+        return agent
+
+    store = tmp_path / "runs.db"
+    async with stage(store, agent=pays(100, ends=False)) as runtime:
+        run = await runtime.start("agent", run_id="r1")
+        await question(run)
+    world.go_on.set()
+    async with stage(store, agent=pays(200, ends=True)) as runtime:
+        run = await runtime.get("r1")
+        [asked] = (await run.look()).open_questions()
+        await run.answer(asked, "go on")  # its agent is entered anew, with other arguments
+        name = await question(run, nth=2)
+        assert name.startswith("changed-")
+        assert world.did == []
+        await run.answer(name, "skip")
+        assert await run.result() is None
+
+
+# --- which step is which ------------------------------------------------------------------------
+
+SHORT: Final = 0
+
+
+def test_the_hash_of_an_id_has_at_least_128_bits_and_it_fits_wherever_it_is_put() -> None:
+    scope = Scope(ids=LONG_IDS)
+    ids = [
+        scope.step("transfer the money to the account of " + "x" * 90, ["bob"], None).id,
+        scope.step("pay", ["bob"], None).id,
+        scope.other("ask", "May I?"),
+    ]
+    for made in ids:
+        tail = made.rpartition("-")[2]
+        assert len(tail) * 5 >= 128
+        assert len(f"doubt-{made}-999999") <= 64
+    assert Scope(ids=LONG_IDS).step("pay", ["bob"], None).id == ids[1]  # and in every life the same
+
+
+def test_the_digest_of_the_arguments_is_recorded_whole() -> None:
+    assert len(Scope(ids=LONG_IDS).step("pay", ["bob"], None).digest) == 64
+
+
+def begun(who: Identity, result: Any) -> list[Event]:
+    started = StepStarted(step=who.id, name=who.name, digest=who.digest, scope=who.scope, place=1)
+    return [started, StepFinished(step=who.id, result=dump(result))]
+
+
+def memory_of(ids: int, *events: Event) -> Memory:
+    born = Created(agent="agent", thread="t", ids=ids)
+    memory = Memory()
+    for event in (born, *events):
+        memory._take(event)  # pyright: ignore[reportPrivateUsage]
+    return memory
+
+
+@pytest.mark.parametrize("ids", [SHORT, LONG_IDS])
+def test_a_step_is_not_answered_with_what_another_gave_whose_id_is_the_same(ids: int) -> None:
+    bob = Scope(ids=ids).step("pay", ["bob"], None)
+    mallory = Scope(ids=ids).step("pay", ["mallory"], None)._replace(id=bob.id)  # a collision
+    memory = memory_of(ids, *begun(bob, "paid bob"))
+    assert memory.told_apart(bob) == bob
+    other = memory.told_apart(mallory)
+    assert other.id not in memory.steps
+    memory = memory_of(ids, *begun(bob, "paid bob"), *begun(other, "paid mallory"))
+    assert memory.steps[memory.told_apart(mallory).id].result == dump("paid mallory")
+
+
+async def test_a_run_that_began_with_short_ids_goes_on_with_them_and_so_does_its_fork(
+    tmp_path: Path,
+) -> None:
+    world = World()
+
+    async def agent(ctx: Context) -> Any:
+        await ctx.step("pay", world.do, "bob")
+        return await ctx.ask("go on?")
+
+    store = tmp_path / "runs.db"
+    bob = Scope(ids=SHORT).step("pay", ["bob"], None)
+    async with stage(store) as runtime:
+        born = Created(agent="agent", thread="r1")  # as every build before has written it
+        await runtime.journal.append(Append(run_id="r1", events=[born], expected_seq=0))
+    async with stage(store, agent=agent) as runtime:
+        run = await runtime.get("r1")
+        await question(run)
+        assert bob.id in (await run.look()).steps
+        fork = await run.fork()
+        await fork.answer(await question(fork), "yes")
+        assert await fork.result() == "yes"
+    assert world.did == ["bob"]

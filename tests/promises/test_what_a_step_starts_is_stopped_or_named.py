@@ -1,0 +1,397 @@
+"""P26. Work that an async step or tool has started is stopped with it. What cannot be stopped is
+named in the receipt as still running: no receipt says "interrupted" of what it can see running."""
+
+import asyncio
+import multiprocessing
+import threading
+from collections.abc import AsyncGenerator
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import pullcord
+from pullcord import Context, Habits, RunHandle, Runtime
+from pullcord.core.events import AttentionRaised, QuestionAsked, StepFailed, StepInterrupted
+from pullcord.killswitch.engaging import pull
+from pullcord.killswitch.flags import Scope, new_note
+from tests.promises.starters import NAMED, STOPPED, Way, Witness, forever, ticks, ticks_in_loop
+from tests.runs.stage import S, happened, seen, stage
+
+HASTY = Habits(stop_grace_s=0.1, shutdown_grace_s=0.1)
+
+
+@pytest.fixture
+async def witness(tmp_path: Path) -> AsyncGenerator[Witness]:
+    made = Witness(tmp_path)
+    yield made
+    made.end()
+
+
+def starts(way: Way, witness: Witness, *, as_tool: bool = False, **declared: Any) -> Any:
+    async def work() -> None:
+        await way(witness)
+
+    work.__name__ = "work"
+    tool = pullcord.tool(**declared)(work)
+
+    async def agent(ctx: Context) -> None:
+        await (ctx.tool(tool) if as_tool else ctx.step("work", work))
+
+    return agent
+
+
+async def under_way(runtime: Runtime, witness: Witness) -> RunHandle:
+    run = await runtime.start("agent", run_id="r1")
+    await witness.acts()
+    return run
+
+
+@pytest.mark.parametrize("as_tool", [False, True], ids=["step", "tool"])
+@pytest.mark.parametrize("way", STOPPED, ids=lambda way: way.__name__)
+async def test_what_is_the_steps_alone_is_stopped_with_it(
+    witness: Witness, way: Way, as_tool: bool
+) -> None:
+    async with stage(agent=starts(way, witness, as_tool=as_tool), habits=HASTY) as runtime:
+        run = await under_way(runtime, witness)
+        await run.cancel(by="ana")
+        receipt = await run.receipt()
+        assert await witness.is_quiet(), "it acts although the receipt says that it is over"
+        assert (receipt.interrupted, receipt.still_running) == (("work",), ())
+        assert receipt.attention == ()
+
+
+@pytest.mark.parametrize(("way", "said"), NAMED, ids=lambda value: getattr(value, "__name__", ""))
+async def test_what_cannot_be_stopped_is_named_as_still_running(
+    witness: Witness, way: Way, said: str
+) -> None:
+    async with stage(agent=starts(way, witness), habits=HASTY) as runtime:
+        run = await under_way(runtime, witness)
+        await run.cancel(by="ana")
+        receipt = await run.receipt()
+        assert not await witness.is_quiet()
+        assert (receipt.still_running, receipt.interrupted) == (("work",), ())
+        [line] = receipt.steps
+        assert line.still_running == (said,)
+        [text] = receipt.attention
+        assert said in text
+        [interrupted] = await happened(runtime, run.id, StepInterrupted)
+        assert (interrupted.still_running, interrupted.rung) == ((said,), "abandoned")
+
+
+async def cancelled(runtime: Runtime, run: RunHandle) -> pullcord.Receipt:
+    await run.cancel(by="ana")
+    return await run.receipt()
+
+
+async def test_a_thread_that_ends_within_the_grace_is_not_named() -> None:
+    go_on, begun = threading.Event(), asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def work() -> None:
+        loop.call_soon_threadsafe(begun.set)
+        go_on.wait()
+
+    async def in_thread() -> None:
+        await asyncio.to_thread(work)
+
+    async def agent(ctx: Context) -> None:
+        await ctx.step("work", in_thread)
+
+    async with stage(agent=agent, habits=Habits(stop_grace_s=10**6)) as runtime:
+        run = await runtime.start("agent", run_id="r1")
+        await begun.wait()
+        await run.cancel(by="ana")
+        assert (await run.look()).state is S.CANCELLING, "it is over while a thread of it acts"
+        go_on.set()
+        receipt = await run.receipt()
+    assert (receipt.interrupted, receipt.still_running) == (("work",), ())
+    assert receipt.attention == ()
+
+
+async def test_what_it_has_handed_to_a_pool_and_has_not_begun_does_not_begin(
+    witness: Witness,
+) -> None:
+    did: list[str] = []
+
+    async def work() -> None:
+        pool = ThreadPoolExecutor(1)
+        witness.pools.append(pool)
+        pool.submit(ticks, witness.file, witness.stop)
+        pool.submit(did.append, "the next thing")
+        await forever()
+
+    async def agent(ctx: Context) -> None:
+        await ctx.step("work", work)
+
+    async with stage(agent=agent, habits=HASTY) as runtime:
+        run = await under_way(runtime, witness)
+        receipt = await cancelled(runtime, run)
+        assert receipt.still_running == ("work",)
+        witness.end()
+    assert did == []
+
+
+@pytest.mark.parametrize("is_awaited", [True, False], ids=["in a group", "left behind"])
+async def test_a_task_that_cleans_up_is_not_disturbed_while_it_does(is_awaited: bool) -> None:
+    """Its own step has cancelled it already: a second cancellation would cut the cleanup."""
+    begun, did = asyncio.Event(), list[str]()
+
+    async def child() -> None:
+        try:
+            begun.set()
+            await forever()
+        finally:
+            await asyncio.sleep(0.02)
+            did.append("cleaned up")
+
+    async def work() -> None:
+        if is_awaited:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(child())
+        left = asyncio.create_task(child())
+        try:
+            await forever()
+        finally:
+            left.cancel()
+
+    async def agent(ctx: Context) -> None:
+        await ctx.step("work", work)
+
+    async with stage(agent=agent) as runtime:
+        run = await runtime.start("agent")
+        await begun.wait()
+        receipt = await cancelled(runtime, run)
+    assert did == ["cleaned up"]
+    assert receipt.interrupted == ("work",)
+
+
+async def test_what_is_declared_shared_is_neither_stopped_nor_named(witness: Witness) -> None:
+    kept: list[asyncio.Task[None]] = []
+
+    async def work() -> None:
+        with pullcord.shared():
+            await witness.start_child()
+            kept.append(asyncio.create_task(forever()))
+            threading.Thread(target=witness.wait_for_stop).start()
+        await forever()
+
+    async def agent(ctx: Context) -> None:
+        await ctx.step("work", work)
+
+    async with stage(agent=agent, habits=HASTY) as runtime:
+        run = await under_way(runtime, witness)
+        receipt = await cancelled(runtime, run)
+        assert not await witness.is_quiet()
+        assert not kept[0].done()
+        kept[0].cancel()
+    assert (receipt.interrupted, receipt.attention) == (("work",), ())
+
+
+async def test_an_idle_pool_that_was_made_in_it_stays_and_is_not_named(witness: Witness) -> None:
+    others: list[Any] = []
+
+    async def work() -> None:
+        fork = multiprocessing.get_context("fork")
+        witness.pools += [ThreadPoolExecutor(1), ProcessPoolExecutor(1, fork)]
+        others.append(fork.Pool(1))
+        loop = asyncio.get_running_loop()
+        for pool in witness.pools:
+            await loop.run_in_executor(pool, abs, -1)
+        await asyncio.to_thread(abs, -1)
+        await ticks_in_loop(witness.file)
+
+    async def agent(ctx: Context) -> None:
+        await ctx.step("work", work)
+
+    async with stage(agent=agent, habits=HASTY) as runtime:
+        run = await under_way(runtime, witness)
+        receipt = await cancelled(runtime, run)
+        assert (receipt.interrupted, receipt.attention) == (("work",), ())
+        assert [pool.submit(abs, -2).result() for pool in witness.pools] == [2, 2]
+        with others[0] as pool:
+            assert pool.apply_async(abs, (-3,)).get(5) == 3
+        pool.join()
+
+
+async def test_a_task_that_a_library_runs_for_itself_is_named_and_not_stopped() -> None:
+    """A client that is made when it is first needed may serve other steps too."""
+    made: list[asyncio.Task[None]] = []
+    begun = asyncio.Event()
+    source = "async def monitor(seconds):\n    import asyncio\n    await asyncio.sleep(seconds)\n"
+    library: dict[str, Any] = {}
+    exec(compile(source, "/usr/lib/python3/site-packages/somedb/client.py", "exec"), library)
+
+    async def work() -> None:
+        made.append(asyncio.create_task(library["monitor"](3600)))
+        begun.set()
+        await forever()
+
+    async def agent(ctx: Context) -> None:
+        await ctx.step("work", work)
+
+    async with stage(agent=agent, habits=HASTY) as runtime:
+        run = await runtime.start("agent")
+        await begun.wait()
+        receipt = await cancelled(runtime, run)
+        assert receipt.steps[0].still_running == ("task monitor",)
+        assert not made[0].cancelling()
+        made[0].cancel()
+
+
+async def test_a_task_of_the_step_in_another_loop_is_stopped_there(witness: Witness) -> None:
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+    try:
+
+        async def work() -> None:
+            asyncio.run_coroutine_threadsafe(ticks_in_loop(witness.file), loop)
+            await forever()
+
+        async def agent(ctx: Context) -> None:
+            await ctx.step("work", work)
+
+        async with stage(agent=agent, habits=HASTY) as runtime:
+            run = await under_way(runtime, witness)
+            receipt = await cancelled(runtime, run)
+            assert await witness.is_quiet()
+        assert (receipt.interrupted, receipt.attention) == (("work",), ())
+    finally:
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
+
+
+async def test_a_step_beside_it_keeps_what_it_has_started(witness: Witness) -> None:
+    async def work() -> None:
+        await asyncio.shield(ticks_in_loop(witness.file))
+
+    async def slow() -> None:
+        await asyncio.shield(forever())
+
+    async def beside(ctx: Context) -> None:
+        await ctx.step("work", work)
+
+    async def agent(ctx: Context) -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(beside(ctx))
+            with pytest.raises(pullcord.StepError):
+                await ctx.step("slow", slow, timeout_s=0.05)
+            await ctx.ask("is it still there?")
+
+    async with stage(agent=agent, habits=HASTY) as runtime:
+        run = await runtime.start("agent")
+        [failed] = [await seen(run, StepFailed)]
+        assert "took longer" in failed.error
+        await witness.acts()
+        await run.cancel(by="ana")
+        assert (await run.receipt()).interrupted == ("work",)
+        assert await witness.is_quiet()
+
+
+async def test_a_step_that_takes_too_long_is_stopped_with_what_it_has_started(
+    witness: Witness,
+) -> None:
+    async def work() -> None:
+        await witness.thread()
+
+    async def agent(ctx: Context) -> str:
+        with pytest.raises(pullcord.StepError):
+            await ctx.step("work", work, timeout_s=0.1)
+        return "went on"
+
+    async with stage(agent=agent, habits=HASTY) as runtime:
+        run = await runtime.start("agent")
+        assert await run.result() == "went on"
+        [failed] = await happened(runtime, run.id, StepFailed)
+        assert failed.still_running == ("thread ticker",)
+        [raised] = await happened(runtime, run.id, AttentionRaised)
+        assert "thread ticker" in raised.text
+
+
+async def test_nothing_is_looked_at_if_that_is_switched_off(witness: Witness) -> None:
+    habits = Habits(stop_grace_s=0.1, watch_starts=False)
+    async with stage(agent=starts(Witness.thread, witness), habits=habits) as runtime:
+        run = await under_way(runtime, witness)
+        receipt = await cancelled(runtime, run)
+        assert (receipt.interrupted, receipt.attention) == (("work",), ())
+
+
+@pytest.mark.parametrize("way", ["child", "task", "thread"])
+async def test_what_a_finished_step_has_left_running_is_named_when_its_run_is_cancelled(
+    witness: Witness, way: str
+) -> None:
+    kept: list[asyncio.Task[None]] = []
+
+    async def work() -> None:
+        if way == "child":
+            await witness.start_child()
+        elif way == "thread":
+            threading.Thread(target=ticks, args=(witness.file, witness.stop)).start()
+        else:
+            kept.append(asyncio.create_task(ticks_in_loop(witness.file)))
+
+    async def agent(ctx: Context) -> None:
+        await ctx.step("work", work)
+        await ctx.ask("and now?")
+
+    async with stage(agent=agent, habits=HASTY) as runtime:
+        run = await under_way(runtime, witness)
+        await seen(run, QuestionAsked)
+        receipt = await cancelled(runtime, run)
+        assert not await witness.is_quiet()
+        assert receipt.done == ("work",)
+        [line] = receipt.steps
+        assert len(line.still_running) == 1
+        assert line.still_running[0] in receipt.attention[0]
+        for task in kept:
+            task.cancel()
+
+
+@pytest.mark.parametrize("is_held", [False, True], ids=["loop free", "loop held"])
+async def test_the_kill_switch_ends_the_child_processes_of_a_step(
+    tmp_path: Path, witness: Witness, is_held: bool
+) -> None:
+    """Also while the event loop is held: its own thread kills them."""
+    acts, go_on = threading.Event(), threading.Event()
+
+    async def work() -> None:
+        await witness.start_child()
+        await witness.acts()
+        acts.set()
+        if is_held:
+            go_on.wait()
+        await forever()
+
+    async def agent(ctx: Context) -> None:
+        await ctx.step("work", work)
+
+    def pulls(runtime: Runtime) -> bool:
+        acts.wait()
+        note = new_note(by="ana", reason="it went wild", via="test")
+        pull(runtime.journal.flags, runtime.journal.side, Scope(), note)
+        assert witness.child is not None
+        witness.child.wait(10)
+        go_on.set()
+        return True
+
+    async with stage(tmp_path / "runs.db", agent=agent, habits=HASTY) as runtime:
+        pulling = asyncio.create_task(asyncio.to_thread(pulls, runtime))  # a held loop starts none
+        await asyncio.sleep(0)
+        run = await under_way(runtime, witness)
+        assert await pulling
+        await run.reached(S.PAUSED)
+        assert await witness.is_quiet()
+
+
+async def test_the_kill_switch_names_the_thread_of_a_step(tmp_path: Path, witness: Witness) -> None:
+    async with stage(
+        tmp_path / "runs.db", agent=starts(Witness.thread, witness), habits=HASTY
+    ) as runtime:
+        await under_way(runtime, witness)
+        note = new_note(by="ana", reason="it went wild", via="test")
+        flags, side = runtime.journal.flags, runtime.journal.side
+        pulled = await asyncio.to_thread(pull, flags, side, Scope(), note)
+        assert "step 'work' of run r1" in str(pulled.left)

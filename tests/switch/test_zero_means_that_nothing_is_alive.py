@@ -1,0 +1,159 @@
+"""P10, P6: exit status 0 of the kill switch is true, also if all of our processes were killed.
+
+Whoever is killed (the runtime, its warden, the guard above that, the holders of the tools), what
+carries the mark of the store is found by whoever pulls the switch, and ended or named.
+"""
+
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+import pullcord.killswitch.mark as mark_module
+from pullcord.killswitch.flags import Scope
+from pullcord.killswitch.mark import Marked, end_marked, mark_of
+from pullcord.warden.fences import cgroup_of_this_process
+from tests.switch.house import ROOT, House, house
+from tests.tools.census import below, cgroups_of, rid
+
+FENCES: Final = ("auto", "cgroup", "namespace", "sweep")
+KERNEL: Final = ("auto", "namespace")  # the kernel itself leaves nobody behind
+TOOLS: Final = ("commands=2", "copies=2", "tools=1")
+
+
+@pytest.fixture(params=FENCES)
+def home(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[House]:
+    with house(tmp_path, fence=request.param) as opened:
+        yield opened
+        rid(str(opened.den))
+
+
+def begins(home: House, kind: str = "killable") -> "subprocess.Popen[str]":
+    process = home.opens(*TOOLS, kind=kind)
+    home.has_begun(leaves=4, works=1)
+    home.until(lambda: len(home.living()) >= 9)
+    return process
+
+
+def test_all_of_our_processes_were_killed_before(home: House) -> None:
+    begins(home)
+    household = below(home.families[0].pid)
+    left = home.loses_everybody()
+    if home.fence in KERNEL:
+        home.until(lambda: not home.living())
+        left = set[int]()
+    began = time.monotonic()
+    pulled = home.pulls()
+    took_s = time.monotonic() - began
+    alive = home.living()
+    print(f"{home.fence}: {len(left)} processes were left, {len(alive)} are, after {took_s:.2f} s")
+    assert alive == set()
+    assert (pulled.asked, pulled.left) == (0, [])
+    assert set(pulled.killed) >= left
+    assert took_s < 2
+    rid_of_groups(household)
+
+
+def rid_of_groups(household: set[int]) -> None:
+    for group in sorted(cgroups_of(household), reverse=True):
+        os.rmdir(group)
+
+
+@pytest.mark.parametrize("home", ["sweep"], indirect=True)
+def test_what_cannot_be_killed_is_named(home: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    begins(home)
+    left = home.loses_everybody()
+
+    def in_vain(_one: Marked, _mark: str) -> int:
+        return -1
+
+    monkeypatch.setattr(mark_module, "_kill", in_vain)
+    named = home.pulls().left
+    assert {one.what for one in named} == {f"process {pid}, of a tool" for pid in left}
+    assert all("SIGKILL" in one.why for one in named)
+
+
+@pytest.mark.parametrize("home", ["sweep"], indirect=True)
+def test_a_mark_is_read_again_when_its_number_is_held(
+    home: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The number of a dead tool may be given to an innocent process meanwhile."""
+    with subprocess.Popen(["sleep", "600"]) as innocent:
+        wrong = Marked(innocent.pid, "p1m000000000000-1-1-ab", "")
+
+        def found(_mark: str) -> Iterator[Marked]:
+            return iter([wrong])
+
+        monkeypatch.setattr(mark_module, "marked", found)
+        monkeypatch.setattr(mark_module, "_END_S", 0.1)
+        assert end_marked(mark_of(str(home.store)), orphans_only=False).killed == []
+        assert innocent.poll() is None
+        innocent.kill()
+
+
+def test_only_what_carries_the_mark_of_this_store_is_killed(home: House, tmp_path: Path) -> None:
+    begins(home)
+    (tmp_path / "other").mkdir()
+    with house(tmp_path / "other", fence=home.fence) as other:
+        begins(other)
+        theirs = other.living()
+        left = home.loses_everybody()
+        home.until(lambda: home.fence not in KERNEL or not home.living())
+        home.pulls()
+        assert not home.living()
+        assert other.living() == theirs
+        assert not left & theirs
+
+
+@pytest.mark.parametrize("home", ["sweep"], indirect=True)
+def test_for_a_part_of_the_work_only_tools_without_a_runtime_are_ended(home: House) -> None:
+    """The tools of the others have a warden that knows better."""
+    begins(home)
+    before = home.living()
+    assert home.pulls(Scope("agent", "nobody")).killed == []
+    assert home.living() == before
+    left = home.loses_everybody()
+    pulled = home.pulls(Scope("agent", "somebody"))
+    assert (set(pulled.killed), home.living()) == (left, set())
+
+
+@pytest.mark.parametrize("home", ["cgroup"], indirect=True)
+def test_a_warden_of_another_pid_namespace_leaves_our_groups_alone(home: House) -> None:
+    """Two containers that share a cgroup: a number of the one means nothing in the other."""
+    begins(home)
+    before = home.living()
+    clear = (
+        "from pullcord.warden.fences import cgroup_of_this_process, clear_the_dead\n"
+        "clear_the_dead(cgroup_of_this_process())"
+    )
+    done = subprocess.run(
+        ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc", sys.executable, "-c", clear],
+        env=os.environ | {"PYTHONPATH": str(ROOT / "src")}, capture_output=True, text=True,
+    )  # fmt: skip
+    if "unshare" in done.stderr:
+        pytest.skip(done.stderr)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert home.living() == before
+
+
+@pytest.mark.parametrize("home", ["cgroup"], indirect=True)
+def test_a_group_says_of_which_machine_namespace_and_store_it_is(home: House) -> None:
+    begins(home)
+    (group,) = [
+        g for g in os.listdir(cgroup_of_this_process() or "") if mark_of(str(home.store)) in g
+    ]
+    assert re.fullmatch(r"pullcord-p\d+m[0-9a-f]{12}-\d+-\d+-[0-9a-f]{6}\.[0-9a-f]{16}", group)
+
+
+def test_a_store_has_one_mark_by_whatever_path(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").symlink_to(tmp_path / "a")
+    assert mark_of(str(tmp_path / "a/runs.db")) == mark_of(str(tmp_path / "b/runs.db"))
+    assert mark_of(str(tmp_path / "a/runs.db")) != mark_of(str(tmp_path / "a/others.db"))
+    assert mark_of(str(tmp_path / "none/runs.db")) == ""
