@@ -4,12 +4,19 @@ was called."""
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 import pullcord
 from pullcord import Context
 from pullcord.core.events import CallRefused
 from tests.runs.stage import happened, question, stage
 
 SENT: list[str] = []
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_sent_yet() -> None:
+    SENT.clear()
 
 
 @pullcord.tool(approve="always")

@@ -18,6 +18,7 @@ import apsw
 import pullcord
 from pullcord import Context, Habits, RunState, Runtime
 from pullcord.core.events import Claimed, LateResult, QuestionAsked, StepStarted
+from pullcord.core.fold import evolve, replay
 from pullcord.core.receipts import Receipt
 from pullcord.core.values import load
 from tests.numbers import outside
@@ -184,6 +185,31 @@ async def test_a_call_that_had_not_begun_when_its_owner_was_stopped_never_begins
             await owner.tell("close")
             assert await owner.says() == "closed"
             assert acting(await run.receipt()) == []
+    assert effects(path) == []
+
+
+async def test_paused_is_not_said_before_what_may_still_act_is_named(tmp_path: Path) -> None:
+    """Its owner is stopped in the middle of a step. Whoever takes the run over cannot end that
+    step, so the record names it before it says that the run is paused."""
+    path = tmp_path / "runs.db"
+    async with child(LIVES, "about_to_charge", str(path), LEASE_S) as owner:
+        await stopped(pid := int((await owner.says()).split()[1]))
+        async with opened(path, charger=Charger(str(path)).agent) as runtime:
+            run = await runtime.get("r1")
+            await run.pause(by="ana")
+            await run.reached(S.PAUSED)
+            look = replay("r1", (records := await runtime.journal.read("r1"))[:1])
+            for record in records[1:]:
+                evolve(look, record)
+                if look.state is S.PAUSED:
+                    assert look.open_steps() == [], f"record {record.seq} says paused too early"
+            assert [step.still_running for step in look.steps.values()] != [()]
+            assert look.pause
+            assert look.pause.rung == "abandoned"
+        os.kill(pid, signal.SIGCONT)
+        assert await owner.says() == "unwound"
+        await owner.tell("close")
+        assert await owner.says() == "closed"
     assert effects(path) == []
 
 

@@ -19,7 +19,7 @@ from pullcord.runtime import steps
 from pullcord.runtime.driver import Driver
 from pullcord.runtime.entry import Entry
 from pullcord.runtime.flight import Flight
-from pullcord.runtime.memory import Memory
+from pullcord.runtime.memory import Memory, Past
 from pullcord.runtime.ownership import Ownership
 from pullcord.runtime.runtime import Runtime
 from pullcord.runtime.undoing import Undoing
@@ -69,7 +69,7 @@ def repeats_what_is_in_doubt(patch: pytest.MonkeyPatch) -> None:
     def somebody_knows(_past: object) -> bool:
         return False
 
-    patch.setattr(steps, "_nobody_knows", somebody_knows)
+    patch.setattr(Past, "is_unknown", property(somebody_knows))
 
 
 def takes_the_end_of_an_unwound_agent_for_its_own(patch: pytest.MonkeyPatch) -> None:

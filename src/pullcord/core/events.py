@@ -87,6 +87,12 @@ class Claimed(_Event, frozen=True, kw_only=True, tag="claimed"):
     trace: str = ""  # the span of this life of the run, as a W3C traceparent
 
 
+class TakenOver(Claimed, frozen=True, kw_only=True, tag="taken_over"):
+    """A process took a run whose owner was lost while it was being paused. The run is paused when
+    what that owner had begun is over, or named. (Journals of before say `claimed` here, and are
+    paused with it.)"""
+
+
 class StoodStill(_Event, frozen=True, kw_only=True, tag="stood_still"):
     """The owner gave no sign of life for longer than its lease (it was stopped, or the machine
     slept) and goes on; or it is dead, and somebody commands the run. Nobody worked since
@@ -536,6 +542,7 @@ class Forgotten(Asked, frozen=True, kw_only=True, tag="forgotten"):
 Event: TypeAlias = (
     Created
     | Claimed
+    | TakenOver
     | StoodStill
     | Requeued
     | Blocked
@@ -595,6 +602,7 @@ Control: TypeAlias = (
     | Hurried
     | Answered
     | Claimed
+    | TakenOver
     | LimitReached
 )
 """What an owner must hear of at once: a person's control, or that another has taken the run."""

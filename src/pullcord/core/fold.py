@@ -53,6 +53,7 @@ from pullcord.core.events import (
     StepUndone,
     StoodStill,
     Stopped,
+    TakenOver,
     TextEnded,
     UndoFailed,
     UndoRequested,
@@ -192,7 +193,7 @@ def _count_time(run: Run, event: Event, record: Record, after: RunState) -> None
     """Put the time since the last change of state where it belongs."""
     if run.ended:
         return  # its clock stands still, whatever is still undone
-    if type(event) is Claimed and run.state not in (RunState.QUEUED, RunState.WAITING):
+    if isinstance(event, Claimed) and run.state not in (RunState.QUEUED, RunState.WAITING):
         _count_a_gap(run, event.alive_ms, record)  # a takeover
     elif type(event) is StoodStill:
         _count_a_gap(run, event.alive_ms, record)
@@ -238,7 +239,8 @@ def _claimed(run: Run, event: Claimed, record: Record) -> None:
     run.trace, run.life = run.trace or event.trace, event.trace or run.life
     run.code_version = event.code_version or run.code_version
     run.frozen = ()
-    if run.state is RunState.PAUSING and run.pause:  # the owner died; nothing is in flight now
+    is_paused_with_it = run.state is RunState.PAUSING and not isinstance(event, TakenOver)
+    if is_paused_with_it and run.pause:  # in a journal of before: today it is said later
         run.pause = msgspec.structs.replace(run.pause, effect_at_ms=record.at_ms, rung="abandoned")
 
 
@@ -693,6 +695,7 @@ _EFFECTS: Final = cast(
     {
         Blocked: _blocked,
         Claimed: _claimed,
+        TakenOver: _claimed,
         PauseRequested: _pause_requested,
         Resumed: _resumed,
         Paused: _paused,

@@ -101,8 +101,9 @@ TABLE: Final[Mapping[RunState, Row]] = {
         on=_stay(_S.PAUSING, "redirected", "instruction_settled", "hurried", *_OUTCOMES)
         | _stay(_S.PAUSING, "text_ended", "answered", "child_ended", "stood_still", *_LIMITS)
         | _stay(_S.PAUSING, "item_rewritten", "released", "doubt_settled", "question_withdrawn")
+        | _stay(_S.PAUSING, "taken_over")  # the owner was lost: its steps are judged first
         | {
-            "claimed": _S.PAUSED,  # the owner died while pausing: nothing is in flight any more
+            "claimed": _S.PAUSED,  # as journals of before `taken_over` say it
             "paused": _S.PAUSED,
             "resumed": _S.RUNNING,  # a change of mind before the pause took hold
             "limit_reached": _S.STOPPING,

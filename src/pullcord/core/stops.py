@@ -275,7 +275,7 @@ NOTED: Final = (
     | _DECIDED
     | {
         *(Hurried, Paused, Cancelled, Stopped),
-        Claimed,  # the owner died while it was pausing: nothing is in flight any more
+        Claimed,  # journals of before say so when the owner of a pausing run was lost
         *(Resumed, Completed, Failed),  # may come before a pause has taken hold
     }
 )

@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from pullcord.core.events import TAGS, Claimed, Created, Forgotten
+from pullcord.core.events import TAGS, Claimed, Created, Forgotten, TakenOver
 from pullcord.core.states import TABLE, RunState
 from pullcord.journal.store import Kept
 
@@ -66,7 +66,7 @@ class Derived:
     def _named(self, naming: type[Created | Claimed | Forgotten], payload: bytes) -> str:
         try:
             said = _names.decode(payload)
-            if naming is Claimed:
+            if issubclass(naming, Claimed):
                 self._is.epoch = said.epoch
                 return ""
             self._is = said
@@ -88,5 +88,5 @@ class Derived:
 
 _COMPARED: Final = ("agent", "thread", "parent", "state", "epoch")
 _NAMING: Final[dict[bytes, type[Created | Claimed | Forgotten]]] = {
-    TAGS[kind].encode(): kind for kind in (Created, Claimed, Forgotten)
+    TAGS[kind].encode(): kind for kind in (Created, Claimed, TakenOver, Forgotten)
 }

@@ -27,6 +27,7 @@ from pullcord.core.events import (
     Event,
     LateResult,
     LimitReached,
+    Paused,
     PauseRequested,
     Planned,
     QuestionAsked,
@@ -36,6 +37,7 @@ from pullcord.core.events import (
     StepStarted,
     StoodStill,
     Stopped,
+    TakenOver,
     TextEnded,
     UndoStarted,
     encode_event,
@@ -579,6 +581,8 @@ class Ledger:
         before = () if mine else acting_for(self._at(tx, head))
         alive_ms = last_sign_of_life(tx, head.holder)
         claimed = msgspec.structs.replace(how, epoch=lease.epoch, alive_ms=alive_ms)
+        if head.state is RunState.PAUSING:  # paused is said when its steps are judged
+            claimed = TakenOver(**msgspec.structs.asdict(claimed))
         holder = until(how.owner, self._clock.boot_time(), ttl_s)
         after = self._extend(tx, head, [claimed], epoch=lease.epoch, holder=holder)
         return Claim(lease, self._at(tx, after).copy(), whose(tx, after), before)
@@ -678,8 +682,7 @@ class Ledger:
         run_id = claim.lease.run_id
         if self._existing(tx, run_id).epoch != claim.lease.epoch:
             return  # another has taken it meanwhile, and sees to it
-        run = claim.run
-        ends = run.state is RunState.STOPPING
+        run = self._at(tx, self._existing(tx, run_id))  # somebody may have commanded it meanwhile
 
         def acts(step: str) -> bool:
             known = run.steps[step]
@@ -691,14 +694,19 @@ class Ledger:
         for part, text in joined(tx.live(run_id, after_pos=0)).items():
             step = run.step_of_output(part)
             events.append(TextEnded(part=part, text=text, complete=False, step=step))
+        if run.state is RunState.PAUSING:
+            events.append(Paused(rung="abandoned"))
+        ends = claim.run.state is run.state is RunState.STOPPING
         if ends and run.reached and not run.living_children() and not run.defers:
             events.append(Stopped(leaves=run.reached.leaves))
+        epoch = claim.lease.epoch
         if events:
-            lease = claim.lease
-            mine = Append(run_id=run_id, events=events, expected_seq=run.seq, epoch=lease.epoch)
-            self.append(tx, mine)
+            self.append(tx, Append(run_id=run_id, events=events, expected_seq=run.seq, epoch=epoch))
+        run = self._at(tx, self._existing(tx, run_id))
+        if run.state is RunState.CANCELLING and nothing_to_stop_or_undo(run):
+            end = [Cancelled()]
+            self.append(tx, Append(run_id=run_id, events=end, expected_seq=run.seq, epoch=epoch))
         self.release(tx, claim.lease)
-        self._end_if_at_rest(tx, run_id)
 
     # --- live text ----------------------------------------------------------------------------
 

@@ -134,6 +134,8 @@ class Driver(Doors):
         try:
             await judge_what_was_begun(self, self._claim)
             await end_texts(self)
+            if self.run.state is _S.PAUSING:  # its owner was lost before it could say so
+                await self.record(Paused(rung="abandoned"))
             self.news()
             self.memory = await self._try(lambda: remember(self.site.journal, self.run))
             self._begin()

@@ -9,6 +9,7 @@ export type Condition = { is: string; [field: string]: Json };
 export type JournalEvent =
   | Created
   | Claimed
+  | TakenOver
   | StoodStill
   | Requeued
   | Blocked
@@ -94,6 +95,16 @@ export interface Created {
 /** A process took the run. */
 export interface Claimed {
   type: "claimed";
+  owner: string;
+  epoch: number;
+  code_version?: string;
+  alive_ms?: number;
+  trace?: string;
+}
+
+/** A process took a run whose owner was lost while it was being paused. */
+export interface TakenOver {
+  type: "taken_over";
   owner: string;
   epoch: number;
   code_version?: string;

@@ -19,6 +19,7 @@ type Effects = {
 const EFFECTS: Effects = {
   created: whole.created,
   claimed: whole.claimed,
+  taken_over: whole.claimed,
   stood_still: whole.stoodStill,
   requeued: whole.requeued,
   paused: presses.inEffect,
