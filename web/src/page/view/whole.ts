@@ -15,6 +15,7 @@ import type {
   Released,
   Requeued,
   StoodStill,
+  TakenOver,
   Stopped,
 } from "../../wire/events";
 import type { Rec } from "../../wire/types";
@@ -38,7 +39,7 @@ function signalsIn(condition: Json): string[] {
   return is === "external" && typeof name === "string" ? [name] : Object.values(condition).flatMap(signalsIn);
 }
 
-export function claimed(draft: Draft, event: Claimed, rec: Rec): void {
+export function claimed(draft: Draft, event: Claimed | TakenOver, rec: Rec): void {
   const now = draft.view.stretches.at(-1);
   const wasWorking = now?.pace === "working" && now.from !== rec.at_ms; // else it began just now
   if (event.epoch > 1 && wasWorking) {
