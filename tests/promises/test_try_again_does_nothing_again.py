@@ -15,6 +15,7 @@ import pytest
 import pullcord
 from pullcord import Call, Context, RunHandle, Runtime, StepError, ToolContext
 from pullcord.core.events import (
+    ChildBorn,
     Created,
     Event,
     LateResult,
@@ -28,7 +29,7 @@ from pullcord.journal.ledger import Append
 from pullcord.runtime.identity import LONG_IDS, Identity, Scope
 from pullcord.runtime.memory import Memory
 from tests.runs import some_tools
-from tests.runs.stage import HASTY, S, World, happened, question, stage
+from tests.runs.stage import HASTY, S, World, happened, question, seen, stage
 
 Agent = Any
 
@@ -109,6 +110,102 @@ async def test_only_by_a_persons_word_is_it_done_again(tmp_path: Path) -> None:
         await fork.answer(await question(fork), "run")
         await fork.reached(S.FAILED)
     assert outside.did == ["done", "done"]
+
+
+# --- a child's too: the fork's child goes on from the child that was there ------------------------
+
+
+async def hands_on(ctx: Context) -> Any:
+    return await (await ctx.spawn("kid", "work")).result()
+
+
+@pytest.mark.parametrize(
+    "tool", [takes_too_long, some_tools.is_killed, gives_what_cannot_be_stored]
+)
+async def test_what_a_failed_child_may_have_done_is_asked_about(tmp_path: Path, tool: Any) -> None:
+    outside = Outside(tmp_path / "world")
+    done = Outside(tmp_path / "done")
+
+    async def kid(ctx: Context, _given: str) -> Any:
+        await ctx.step("pays", put_async, str(done.path), "paid")
+        return {"gave": await ctx.tool(tool, str(outside.path))}
+
+    async with stage(agent=hands_on, kid=kid) as runtime:
+        run = await runtime.start("agent")
+        await run.reached(S.FAILED)
+        fork = await run.again()
+        child = await the_child(runtime, fork)
+        name = await question(child)
+        assert (outside.did, done.did) == (["done"], ["paid"])
+        await child.answer(name, {"happened": "it is paid"})
+        assert await fork.result() == {"gave": "it is paid"}
+        again = await run.fork()  # and once more, from the first, whose child has failed
+        await question(await the_child(runtime, again))
+    assert (outside.did, done.did) == (["done"], ["paid"])
+
+
+async def test_of_a_child_that_was_undone_only_that_is_done_again(tmp_path: Path) -> None:
+    """A cancel takes back the child's draft and cannot take back its mail."""
+    did: list[str] = []
+
+    async def takes_back(_call: Call) -> None:
+        did.append("took back")
+
+    @pullcord.tool(undo=takes_back)
+    async def draft() -> None:
+        did.append("draft")
+
+    @pullcord.tool
+    async def mail() -> None:
+        did.append("mail")
+
+    async def kid(ctx: Context, _given: str) -> str:
+        await ctx.tool(draft)
+        await ctx.tool(mail)
+        return "ready"
+
+    async def agent(ctx: Context) -> Any:
+        await hands_on(ctx)
+        return await ctx.ask("Go on?")
+
+    async with stage(agent=agent, kid=kid) as runtime:
+        run = await runtime.start("agent")
+        await question(run)
+        await run.cancel()
+        await run.receipt()
+        fork = await run.fork()
+        await fork.answer(await question(fork), "yes")
+        await fork.result()
+    assert did == ["draft", "mail", "took back", "draft"]
+
+
+async def test_a_detached_child_is_not_started_a_second_time() -> None:
+    world = World()
+
+    async def kid(ctx: Context, given: str) -> Any:
+        return await ctx.step("work", world.do, given)
+
+    async def agent(ctx: Context) -> Any:
+        child = await ctx.spawn("kid", "mail", detached=True)
+        raise RuntimeError(f"after {child.run_id}")
+
+    async with stage(agent=agent, kid=kid) as runtime:
+        run = await runtime.start("agent")
+        await run.reached(S.FAILED)
+        [child] = [one for one in await runtime.list() if one.agent == "kid"]
+        await (await runtime.get(child.run_id)).result()
+        fork = await run.again()
+        await fork.reached(S.FAILED)
+        assert len([one for one in await runtime.list() if one.agent == "kid"]) == 1
+    assert world.did == ["mail"]
+
+
+async def put_async(path: str, what: str) -> None:
+    put(path, what)
+
+
+async def the_child(runtime: Runtime, run: RunHandle) -> RunHandle:
+    return await runtime.get((await seen(run, ChildBorn)).child)
 
 
 # --- what the first life says of it -------------------------------------------------------------

@@ -333,9 +333,10 @@ class _Judge:
         if not self._evidence.is_finished:
             text = "it was waited for in vain: people were never told that it is over"
             yield Violation("ends", self._evidence.seed, "", "", text)
+        awaited = {story.parent for story in self._stories.values() if not story.end_seq}
         for story in self._stories.values():
             state = self._evidence.states.get(story.run, "unknown")
-            is_asking = state == "waiting" and story.open_questions
+            is_asking = state == "waiting" and (story.open_questions or story.run in awaited)
             if not story.end_seq and state != "paused" and not is_asking:
                 text = f"it has not ended and asks nobody: {state}"
                 yield Violation("ends", story.run, "", "", text)

@@ -73,10 +73,10 @@ class Scene:
 
     async def again(self, run: str = "r1") -> str:
         """Try it again, answer nothing, and return the fork when it asks or ends."""
-        known = set(self.world.told)
+        known = set(self.world.roots)
         self.owner.tell(do="again", run=run)
-        await self.world.until(lambda: set(self.world.told) - known)
-        [fork] = set(self.world.told) - known
+        await self.world.until(lambda: set(self.world.roots) - known)
+        [fork] = set(self.world.roots) - known
         await self.reaches(*AT_REST, RunState.WAITING, run=fork)
         return fork
 
@@ -151,14 +151,14 @@ def partitioned(kind: str, how: State) -> "Play":
     return play
 
 
-def cancelled(kind: str, *, now_: bool = False) -> "Play":
+def cancelled(kind: str, *, within_s: float = 25) -> "Play":
     """A call of this kind is cancelled while it acts."""
 
     async def play(scene: Scene) -> None:
         await scene.opens()
         await scene.starts((kind, 60))
-        await scene.press("cancel", now_=now_)
-        await scene.over()
+        await scene.press("cancel")
+        await scene.over(within_s=within_s)
 
     return play
 
@@ -229,6 +229,20 @@ async def tried_again_later(scene: Scene) -> None:
     await scene.starts(("in_loop", 2), ("fails", 1))
     await scene.reaches(*TERMINAL)
     await scene.again()
+
+
+def child_tried_again(kind: str) -> "Play":
+    """A4: the same in a child, whose parent fails with it and is tried again."""
+
+    async def play(scene: Scene) -> None:
+        await scene.opens()
+        child = [{"tool": kind, "token": "tok-r1-c0", "ticks": 40}]
+        scene.owner.tell(do="start", agent="worker", run="r1", given={"ops": [], "child": child})
+        await scene.reaches(*TERMINAL)
+        await scene.again()
+        await asyncio.sleep(_LINGER_S)
+
+    return play
 
 
 def killed(kind: str) -> "Play":
@@ -318,8 +332,10 @@ SCENES: Final[dict[str, Play]] = {
         f"cancelled_{kind}": cancelled(kind)
         for kind in ("in_loop", "to_thread", "subprocess", "in_process", "in_thread", "exec")
     },
+    "cancelled_in_vain": cancelled("in_loop", within_s=5),  # only with a plant
     **{f"paused_{kind}": paused(kind) for kind in ("in_loop", "in_process", "exec", "to_thread")},
     **{f"tried_again_{kind}": tried_again(kind) for kind in ("too_slow", "unstorable", "fails")},
+    **{f"child_tried_again_{kind}": child_tried_again(kind) for kind in ("too_slow", "unstorable")},
     **{f"killed_{kind}": killed(kind) for kind in ("in_loop", "in_process", "subprocess")},
     **{
         f"pulled_{kind}": pulled(kind)
@@ -329,13 +345,13 @@ SCENES: Final[dict[str, Play]] = {
 ONLY_POSTGRES: Final = {name for name in SCENES if name.startswith("partitioned_")}
 
 
-async def played(kind: str, name: str, *, plant: str = "") -> list[Violation]:
+async def played(kind: str, name: str, **how: Any) -> list[Violation]:
     """Play a scene and return what the judge finds."""
-    return judge(await evidence(kind, name, plant=plant))
+    return judge(await evidence(kind, name, **how))
 
 
-async def evidence(kind: str, name: str, *, plant: str = "") -> Evidence:
-    async with world(kind, plant=plant, actors=2) as made:
+async def evidence(kind: str, name: str, **how: Any) -> Evidence:
+    async with world(kind, actors=2, **how) as made:
         scene = Scene(made)
         is_finished = False
         with contextlib.suppress(TimeoutError):

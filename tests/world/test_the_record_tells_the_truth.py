@@ -40,8 +40,9 @@ FOUND: Final = (
     "cancelled_to_thread",
     "cancelled_subprocess",
     "tried_again_unstorable",
+    "child_tried_again_unstorable",
 )
-"""Scenes in which the first tree that this judge saw broke the promise: A2, A7 and A4."""
+"""Scenes in which an earlier tree broke the promise: A2, A7 and A4."""
 
 
 def _seeds(store: str) -> list[str]:
@@ -101,5 +102,5 @@ async def test_a_scene_that_broke_it_once_is_clean(name: str, store: str) -> Non
 @pytest.mark.parametrize("name", PLANTS)
 async def test_a_planted_bug_is_found(name: str) -> None:
     plant = PLANTS[name]
-    found = await scenes.played("sqlite", plant.scene, plant=name)
+    found = await scenes.played("sqlite", plant.scene, plant=name, lease_s=plant.lease_s)
     assert plant.law in {one.law for one in found}, summary(found)

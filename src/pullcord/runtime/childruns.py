@@ -1,11 +1,16 @@
 """Runs that a run has started, as it knows them."""
 
-from typing import Any
+from typing import Any, Final, NamedTuple
 
+from pullcord.core.states import RunState
 from pullcord.errors import InvalidInput
 from pullcord.runtime.driver import Driver
 from pullcord.runtime.identity import Identity, Scope, named
+from pullcord.runtime.memory import DETACHED
 from pullcord.runtime.outcome import outcome
+
+_IS_AN_ANSWER: Final = (RunState.COMPLETED, DETACHED)
+"""What a child of an earlier run has come to, so that no other is started in its place."""
 
 
 class ChildRun:
@@ -25,14 +30,34 @@ class ChildRun:
             RunFailed, RunCancelled: it has none.
         """
         mine = self._driver.run.children.get(self.run_id)
-        if mine is not None and mine.detached:
+        known = self._driver.memory.children.get(self.run_id)
+        if known == DETACHED or (mine is not None and mine.detached):
             raise InvalidInput(
                 f"Cannot wait for {self.run_id}: it was started detached. Nothing was changed. "
                 "Start it without detached=True."
             )
-        if mine is not None and not self._driver.memory.children.get(self.run_id):
+        if mine is not None and not known:
             await self._driver.until(lambda run: bool(run.children[self.run_id].state))
         return await outcome(self._driver.site.journal, self.run_id)
+
+
+class Known(NamedTuple):
+    """A run that a `spawn` has started before: in this run, or in one that it goes on from."""
+
+    run_id: str = ""
+    is_the_same: bool = False  # it is the child; else a new one goes on from it
+
+
+def known_child(driver: Driver, agent: str, who: Identity) -> Known:
+    """Return what this `spawn` has started before. A child that failed or was stopped, or whose
+    work was undone, is no answer in a fork; but what it did once is not done again."""
+    memory = driver.memory
+    for parent in (driver.run.id, *memory.ancestors):
+        child = child_id(agent, parent, who, ids=memory.ids)
+        if child in memory.children or child in driver.run.children:
+            is_mine = parent == driver.run.id
+            return Known(child, is_mine or memory.children[child] in _IS_AN_ANSWER)
+    return Known()
 
 
 def child_of(parent: str, agent: str, key: str, scope: Scope) -> str:

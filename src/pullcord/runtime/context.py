@@ -35,13 +35,12 @@ from pullcord.core.events import (
 )
 from pullcord.core.limits import Limits, Then, price_in
 from pullcord.core.run import Run
-from pullcord.core.states import RunState
 from pullcord.core.values import check_id, check_text, dump, load
 from pullcord.errors import AgentUnknown, InvalidInput
 from pullcord.journal.ledger import Append
 from pullcord.runtime.agents import Agent, Foreign, Function, guarded_by, name_of
 from pullcord.runtime.calling import Command, CommandResult, ToolCall
-from pullcord.runtime.childruns import ChildRun, child_id, child_of
+from pullcord.runtime.childruns import ChildRun, child_id, known_child
 from pullcord.runtime.driver import Driver
 from pullcord.runtime.flight import current_flight
 from pullcord.runtime.guarding import pass_or_cut, withheld_from
@@ -325,17 +324,18 @@ class Context:
         agent = check_id(name_of(agent, self._driver.site.agents), kind="agent")
         who = self._scope("spawn").step(f"spawn {agent}", [agent, given], key)
         driver = self._driver
-        for parent in (driver.run.id, *driver.memory.ancestors):
-            child = child_id(agent, parent, who, ids=driver.memory.ids)
-            is_mine = parent == driver.run.id
-            if child in driver.memory.children and (
-                is_mine or driver.memory.children[child] == RunState.COMPLETED
-            ):
-                return ChildRun(driver, child)
+        known = known_child(driver, agent, who)
+        if known.is_the_same:
+            return ChildRun(driver, known.run_id)
         if agent not in driver.site.agents:
             raise AgentUnknown(agent, known=driver.site.agents)
         child = child_id(agent, driver.run.id, who, ids=driver.memory.ids)
         home = driver.memory.home
+        elder, at = known.run_id or None, 0
+        ids = LONG_IDS
+        if elder:  # what that one did, or may have done, is known to the new one
+            at = (await driver.site.journal.head(elder)).seq
+            ids = (await driver.site.journal.birth(elder, what="go on from")).ids
         born = Created(
             agent=agent,
             thread=self.thread,
@@ -349,7 +349,9 @@ class Context:
             limits=(own := await self._limits_of(agent, limits, on_exhausted, detached=detached)),
             price=price_in(own) or driver.run.price,
             runaway=guarded_by(driver.site.agents[agent]) or driver.run.runaway,
-            ids=LONG_IDS,
+            forked_from=elder,
+            forked_at=at,
+            ids=ids,
         )
         await driver.begin(
             ChildBorn(child=child, detached=detached, agent=agent, final=final),
@@ -395,10 +397,8 @@ class Context:
     def has_spawned(self, agent: "str | Function | Foreign", *, key: str) -> bool:
         """Whether `spawn` with this key has started it, in this life or an earlier one."""
         name = name_of(agent, self._driver.site.agents)
-        runs = (self.run_id, *self._driver.memory.ancestors)
-        known = self._driver.memory.children | self._driver.run.children
-        scope = Scope(self._names.path, ids=self._names.ids)
-        return any(child_of(run, name, key, scope) in known for run in runs)
+        who = Scope(self._names.path, ids=self._names.ids).step(f"spawn {name}", (), key)
+        return known_child(self._driver, name, who).is_the_same
 
     # --- what would be another the next time ---
 

@@ -5,7 +5,7 @@ it goes on from had finished, up to the record where it was forked.
 """
 
 from collections.abc import Iterable, Sequence
-from typing import Literal
+from typing import Final, Literal
 
 import msgspec
 
@@ -37,6 +37,8 @@ from pullcord.core.undo import children_to_undo, to_undo
 from pullcord.core.values import NULL, Json
 from pullcord.journal.journal import Journal
 from pullcord.runtime.identity import LONG_IDS, Identity, named
+
+DETACHED: Final = "detached"
 
 
 class Past(msgspec.Struct):
@@ -87,7 +89,7 @@ class Memory:
         self.texts: dict[str, tuple[str, bool]] = {}
         self.tripped: dict[str, str] = {}  # what a guard has cut, and which
         self.plans: dict[str, list[ItemStarted]] = {}  # plan → its items that have begun
-        self.children: dict[str, str] = {}  # child → how it ended, or nothing
+        self.children: dict[str, str] = {}  # child → how it ended, `DETACHED`, or nothing
         self.born: dict[str, str] = {}  # child of this run → its agent
         self.ancestors: list[str] = []  # the runs this one goes on from
         self.first_begun_in: dict[str, str] = {}  # step that may have happened → which ancestor
@@ -136,7 +138,7 @@ class Memory:
             mine[:] = [item if item.item else items[n] for n, item in enumerate(mine)]
         gone = {name for name, child in elder.children.items() if child.taken_back}
         for child in gone.union(children_to_undo(elder)):  # what it did is undone, or about to be
-            theirs.children.pop(child, None)
+            theirs.children[child] = ""  # no answer: another goes on from it
         self.children = theirs.children | self.children
 
     def _without_contents(self) -> "Memory":
@@ -148,6 +150,9 @@ class Memory:
             for step, past in self.steps.items()
         }
         bare._places = self._places
+        bare.children = {
+            child: end if end == DETACHED else "" for child, end in self.children.items()
+        }
         return bare
 
     def told_apart(self, who: Identity) -> Identity:
@@ -243,7 +248,7 @@ class Memory:
             case ItemStarted():
                 self.plans[event.plan].append(event)
             case ChildBorn():
-                self.children[event.child] = ""
+                self.children[event.child] = DETACHED if event.detached else ""
                 self.born[event.child] = event.agent
             case ChildEnded():
                 self.children[event.child] = event.state
