@@ -240,9 +240,22 @@ class World:
 
     async def until(self, holds: Callable[[], object], bound_s: float = BOUND_S) -> None:
         """Look again and again, within a bound: other processes bring it about."""
-        async with asyncio.timeout(bound_s):
-            while not holds():  # noqa: ASYNC110
-                await asyncio.sleep(0.02)
+        try:
+            async with asyncio.timeout(bound_s):
+                while not holds():  # noqa: ASYNC110
+                    await asyncio.sleep(0.02)
+        except TimeoutError:
+            raise TimeoutError(f"waited in vain for {bound_s} s\n{self._tale()}") from None
+
+    def _tale(self) -> str:
+        """What was last seen of every run and actor, for whoever has to find out why."""
+        runs = [f"{run}: {told[-1].state}, {told[-1].record}" for run, told in self.told.items()]
+        logs = [f"{a.name} ({a.pid}), alive: {a.is_alive}\n{self._log(a)}" for a in self.everybody]
+        return "\n".join([*runs, *logs])
+
+    def _log(self, actor: Actor) -> str:
+        path = self.folder / f"{actor.name}.log"
+        return path.read_text()[-2000:] if path.exists() else ""
 
     # --- its end ---
 
