@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from pullcord.errors import InvalidInput
 from pullcord.journal.journal import Journal
 from pullcord.journal.ledger import Ledger
 from pullcord.journal.postgres import PostgresStore
@@ -124,3 +125,10 @@ async def test_nobody_frees_what_a_process_of_another_machine_holds(url: str) ->
         assert await journal.acquire("r1", owner="w2", ttl_s=60) is None
         [seen] = await journal.seen("r1")
         assert seen.driven
+
+
+def test_no_other_clock_is_taken_in_its_place(url: str) -> None:
+    """Leases of several machines would count on the clock of one."""
+    with pytest.raises(InvalidInput, match="the database's own clock") as refused:
+        Journal.open(url, clock=ManualClock())
+    assert "Nothing was opened" in str(refused.value)

@@ -8,12 +8,14 @@ nothing of the old owner acts any more; what cannot be seen to is named in the r
 import asyncio
 import os
 import signal
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import apsw
+import pytest
 
 import pullcord
 from pullcord import Context, Habits, RunState, Runtime
@@ -21,6 +23,10 @@ from pullcord.core.events import Claimed, LateResult, QuestionAsked, StepStarted
 from pullcord.core.fold import evolve, replay
 from pullcord.core.receipts import Receipt
 from pullcord.core.values import load
+from pullcord.journal.journal import Journal
+from pullcord.journal.ledger import Lease
+from pullcord.runtime.driver import Driver
+from pullcord.runtime.leaseholder import Leaseholder
 from tests.numbers import outside
 from tests.promises.children import Child, child
 from tests.promises.licence_lives import Charger, ticker
@@ -253,6 +259,43 @@ async def test_a_blocked_loop_loses_nothing(tmp_path: Path) -> None:
             events = [record.event for record in await runtime.journal.read("r1")]
         assert await owner.says() == "held"
     assert len([event for event in events if isinstance(event, Claimed)]) == 1
+
+
+async def test_a_run_is_renewed_also_if_the_thread_looked_before_it_was_noted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run is claimed a moment before it is among those that are driven here. A thread that looks
+    for leases in that moment finds none, and is told when there is one."""
+    has_looked, renewed = threading.Event(), asyncio.Event()
+    leases, made, renew = Leaseholder.leases, Driver.__init__, Journal.renew
+
+    def looks(self: Leaseholder) -> list[Lease]:
+        found = leases(self)
+        if not found and threading.current_thread().name == "pullcord-licence":
+            has_looked.set()
+        return found
+
+    def is_noted_late(self: Driver, *given: Any, **how: Any) -> None:
+        assert has_looked.wait(30)
+        made(self, *given, **how)
+
+    loop = asyncio.get_running_loop()
+
+    async def renews(self: Journal, *given: Lease, ttl_s: float) -> list[Lease]:
+        lost = await renew(self, *given, ttl_s=ttl_s)
+        loop.call_soon_threadsafe(renewed.set)
+        return lost
+
+    monkeypatch.setattr(Leaseholder, "leases", looks)
+    monkeypatch.setattr(Driver, "__init__", is_noted_late)
+    monkeypatch.setattr(Journal, "renew", renews)
+
+    async def agent(ctx: Context) -> None:
+        await ctx.step("waits", renewed.wait)
+
+    async with asyncio.timeout(20), opened(tmp_path / "runs.db", agent=agent) as runtime:
+        await (await runtime.start("agent")).result()
+    assert renewed.is_set()
 
 
 # --- the warden ---

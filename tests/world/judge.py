@@ -108,7 +108,7 @@ class Story:
     run: str
     agent: str = ""
     token: str = ""
-    root: str = ""
+    line: tuple[str, ...] = ()  # it, and the runs that it goes on from
     parent: str = ""
     attempts: dict[tuple[str, int], Attempt] = field(default_factory=dict[tuple[str, int], Attempt])
     latest: dict[str, Attempt] = field(default_factory=dict[str, Attempt])
@@ -289,26 +289,43 @@ class _Judge:
         )
 
     def _happens_once(self) -> Iterator[Violation]:
-        """`once` is begun once, and once more for each time that a person said so of that step."""
+        """`once` is begun once in a line of runs that go on from each other, and once more for each
+        time that a person said so of that step. Who tries a child again, and its parent too, has
+        asked for two lines."""
         begun: dict[str, list[Call]] = defaultdict(list)
         for call in self._calls:
             decided = call.attempt.decided
             failed = isinstance(decided, e.StepFailed) and not decided.happened and not decided.rung
             if call.attempt.effect == "once" and call.attempt.token and not failed:
                 begun[call.attempt.token].append(call)
-        for calls in begun.values():
+        for every in begun.values():
+            yield from self._repeated(every)
+
+    def _line(self, run: str) -> frozenset[str]:
+        """The runs whose work this one may not do again: those that it goes on from, and the
+        children of those that its parent goes on from, whether it says so or not."""
+        story = self._stories[run]
+        line = set(story.line)
+        if story.parent in self._stories:
+            above = self._line(story.parent)
+            line |= {child.run for child in self._stories.values() if child.parent in above}
+        return frozenset(line)
+
+    def _repeated(self, every: list[Call]) -> Iterator[Violation]:
+        for line in {self._line(call.attempt.run) for call in every}:
+            calls = [call for call in every if call.attempt.run in line]
             steps = {call.attempt.step for call in calls}
-            family = {self._stories[call.attempt.run].root for call in calls}
             words = sum(
                 story.words[step]
                 for story in self._stories.values()
-                if story.root in family
+                if story.run in line
                 for step in (*steps, EACH)
             )
             if len(calls) > 1 + words:
                 runs = [f"{c.attempt.run}#{c.attempt.number}" for c in calls]
                 text = f"begun {len(calls)} times ({', '.join(runs)}), with {words} words for it"
                 yield self._violation("once", calls[-1].attempt, calls[-1], text)
+                return
 
     def _is_done_what_is_said(self) -> Iterator[Violation]:
         """What a step itself reported as done, or undone, was witnessed."""
@@ -357,7 +374,7 @@ class _Judge:
 
 
 def _read(run: str, records: list[Record], evidence: Evidence) -> Story:
-    story = Story(run, root=run)
+    story = Story(run, line=(run,))
     for record in records:
         _take(story, record, evidence)
     return story
@@ -371,7 +388,7 @@ def _take(story: Story, record: Record, evidence: Evidence) -> None:
             story.agent, story.token = born.agent, found[0] if found else ""
             story.parent = born.parent or ""
             if born.forked_from:
-                story.root = _root_of(born.forked_from, evidence)
+                story.line = (story.run, *_line_of(born.forked_from, evidence))
         case e.StepStarted() as begun:
             found = TOKEN.search(bytes(begun.args).decode()) if not begun.model else None
             attempt = Attempt(
@@ -457,14 +474,13 @@ def _hear_answer(story: Story, said: e.Answered) -> None:
                 story.words[step] += 1
 
 
-def _root_of(run: str, evidence: Evidence) -> str:
-    """The first run of a line of forks."""
-    while records := evidence.records.get(run):
-        born = records[0].event
-        if not isinstance(born, e.Created) or not born.forked_from:
-            break
-        run = born.forked_from
-    return run
+def _line_of(run: str | None, evidence: Evidence) -> Iterator[str]:
+    """A run and those that it goes on from."""
+    while run:
+        yield run
+        records = evidence.records.get(run)
+        born = records[0].event if records else None
+        run = born.forked_from if isinstance(born, e.Created) else None
 
 
 def summary(violations: list[Violation]) -> str:

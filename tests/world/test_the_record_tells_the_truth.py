@@ -76,13 +76,7 @@ async def _plays(store: str) -> None:
     print(f"{store}: {runs} runs, {calls} calls, 0 violations")
 
 
-OPEN: Final = (
-    "it still finds two things in random worlds (docs/promises.md, P25): run it with make soak"
-)
-
-
 @pytest.mark.campaign
-@pytest.mark.skipif(not FULL and "WORLD_SEEDS" not in os.environ, reason=OPEN)
 async def test_every_effect_is_accounted_for_and_nothing_acts_behind_the_record() -> None:
     """A world on each store at a time: two fit on two cores."""
     async with asyncio.TaskGroup() as both:

@@ -31,7 +31,7 @@ from pullcord.core.secrets import Secrets
 from pullcord.core.states import RunState
 from pullcord.core.stops import Act
 from pullcord.core.values import check_id, check_text
-from pullcord.errors import InvalidId, KillSwitchEngaged
+from pullcord.errors import InvalidId, InvalidInput, KillSwitchEngaged
 from pullcord.journal.bystanders import unasked
 from pullcord.journal.checking import check_change, check_ttl
 from pullcord.journal.clock import Clock
@@ -60,6 +60,7 @@ from pullcord.journal.limiting import budgets_of, used_of
 from pullcord.journal.live import Live
 from pullcord.journal.memory import MemoryStore
 from pullcord.journal.opening import opened
+from pullcord.journal.place import is_url
 from pullcord.journal.reading import (
     ALL,
     START,
@@ -126,11 +127,17 @@ class Journal:
         `postgresql://USER@HOST/DATABASE`. `":memory:"` keeps nothing.
 
         Raises:
+            InvalidInput: a clock is given for a store that brings its own.
             StoreRefused: the path cannot serve as a store; the message says what to do.
             FormatUnknown: a newer pullcord wrote it.
         """
         if os.fspath(path) == ":memory:":
             return cls(MemoryStore(), clock=clock, secrets=secrets)
+        if clock is not None and is_url(os.fspath(path)):
+            raise InvalidInput(
+                "Cannot open a store in PostgreSQL with clock=: its leases count on the database's "
+                "own clock, which all machines share. Nothing was opened. Leave clock= out."
+            )
         store = opened(path)
         return cls(store, clock=clock, secrets=secrets, path=store.beside)
 

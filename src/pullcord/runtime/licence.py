@@ -83,13 +83,16 @@ class Licence:
 
     def begin(self, holding: Holding, sent_s: float) -> None:
         """A run was claimed, by a request that was sent at `sent_s`. While others are held their
-        last renewal counts, which is earlier."""
+        last renewal counts, which is earlier. `keep` it when it is among those of `holding`."""
         if self._ended is None:
             self._holding = holding
             self._start()
         if not holding.leases():
             self._tell(sent_s)
-            self._wake()
+
+    def keep(self) -> None:
+        """There may be one lease more: look, and renew it when it is time."""
+        self._wake()
 
     def ask(self) -> None:
         """Something waits for the licence to be renewed: do that now."""

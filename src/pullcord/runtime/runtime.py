@@ -446,6 +446,7 @@ class Runtime:
         self.licence.begin(self._leaseholder, sent_s)
         how: Any = {"code_version": agent.version, "guards": self._guards[claim.run.agent]}
         driver = self._drivers[run_id] = Driver(self, claim, entering(agent), life=life, **how)
+        self.licence.keep()
         self._spawn(self._drive(driver))
         return True
 

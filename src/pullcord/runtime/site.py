@@ -36,7 +36,7 @@ class Habits:
     retry_storage_s: float = 0.5
     breath_s: float = 0.005  # how long housekeeping rests before it looks again
     blocked_after_s: float = 0.5  # how long code may hold the event loop unnamed; 0: for ever
-    watch_starts: bool = True  # see, by an audit hook, what steps start; else only steps are cut
+    watch_starts: bool = True  # see what steps start (`start_hooks`); else only steps are cut
     killable: bool = False  # the kill switch may end this process, if nothing less stops it
     fence: str = "auto"  # what holds process tools, or the best there is: see `warden.fences`
 
