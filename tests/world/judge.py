@@ -77,6 +77,7 @@ class Evidence:
     resumed: dict[str, list[float]] = field(
         default_factory=lambda: defaultdict[str, list[float]](list)
     )
+    shut_down: dict[str, float] = field(default_factory=dict[str, float])  # actor → when
     is_finished: bool = True  # it came to what it was to come to
     wall_to_boot_s: float = 0.0  # add to a record's steady time to have boot time
 
@@ -229,7 +230,8 @@ class _Judge:
     def _is_over(self, call: Call) -> Iterator[Violation]:
         """Nothing acts after somebody was told that it is over, but for what was named before."""
         attempt = call.attempt
-        for why, told_at, until, seq in self._overs(attempt):
+        shut_down = self._evidence.shut_down.get(call.effects[0].actor, float("inf"))
+        for why, told_at, until, seq in self._overs(attempt, shut_down):
             late = [one for one in call.effects if told_at < one.at < until]
             is_named = 0 < attempt.named_seq <= seq
             if late and not is_named:
@@ -242,8 +244,10 @@ class _Judge:
                 yield self._violation("over", attempt, call, text)
                 return
 
-    def _overs(self, attempt: Attempt) -> Iterator[tuple[str, float, float, int]]:
-        """What was said, when, until when it counts, and which record is the last that may name."""
+    def _overs(self, attempt: Attempt, shut_down: float) -> Iterator[tuple[str, float, float, int]]:
+        """What was said, when, until when it counts, and which record is the last that may name. A
+        tool that stands still does so, as people are told, as long as its process lives: one that
+        is shut down lets it go on for its grace."""
         for_ever = float("inf")
         run = attempt.run
         if isinstance(attempt.decided, OVER):
@@ -256,6 +260,8 @@ class _Judge:
                 yield type(told.record.event).__name__, told.at, for_ever, told.record.seq
             elif told.state == "paused" != before:
                 sent = [at for at in self._resumes(run) if at > told.at]
+                if attempt.name in getattr(told.record.event, "frozen", ()):
+                    sent.append(shut_down)
                 yield "paused", told.at, min([*sent, for_ever]), told.record.seq
             before = told.state
 

@@ -409,6 +409,7 @@ async def gathered(world: World, hand: Hand, seed: str, offset_s: float) -> Evid
         pulls=hand.pulls,
         asked=hand.asked,
         resumed=hand.resumed,
+        shut_down={f"{a.name}:{a.pid}": a.shut_down_at for a in world.everybody if a.shut_down_at},
         wall_to_boot_s=offset_s,
     )
 

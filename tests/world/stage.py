@@ -79,6 +79,7 @@ class Actor:
         self.name, self.number, self.pid = name, number, pid
         self.url = self.token = ""
         self.is_stopped = False
+        self.shut_down_at = 0.0
         self.is_ready = asyncio.Event()
         self.writer: asyncio.StreamWriter | None = None
         try:
@@ -94,6 +95,8 @@ class Actor:
         self.is_stopped = number is signal.SIGSTOP or (
             self.is_stopped and number is not signal.SIGCONT
         )
+        if number is signal.SIGTERM:
+            self.shut_down_at = self.shut_down_at or now()
         with contextlib.suppress(ProcessLookupError):
             if self._pidfd >= 0:
                 signal.pidfd_send_signal(self._pidfd, number)
