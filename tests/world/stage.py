@@ -252,7 +252,7 @@ class World:
 
     def _tale(self) -> str:
         """What was last seen of every run and actor, for whoever has to find out why."""
-        runs = [f"{run}: {told[-1].state}, {told[-1].record}" for run, told in self.told.items()]
+        runs = [f"{run}: {told[-1:]}" for run, told in self.told.items()]
         logs = [f"{a.name} ({a.pid}), alive: {a.is_alive}\n{self._log(a)}" for a in self.everybody]
         return "\n".join([*runs, *logs])
 
