@@ -208,6 +208,161 @@ async def the_child(runtime: Runtime, run: RunHandle) -> RunHandle:
     return await runtime.get((await seen(run, ChildBorn)).child)
 
 
+# --- a word counts for the attempt that it was said of -------------------------------------------
+
+
+class Till:
+    """A step that acts and is then cut, as often as it is begun."""
+
+    def __init__(self) -> None:
+        self.paid: list[str] = []
+        self.began = asyncio.Event()
+
+    async def pay(self, what: str) -> str:
+        self.paid.append(what)
+        self.began.set()
+        await asyncio.Event().wait()
+        return "never"
+
+    async def cut(self, run: RunHandle) -> None:
+        await self.began.wait()
+        self.began.clear()
+        await run.cancel()
+        await run.receipt()
+
+
+async def test_a_word_for_one_attempt_is_none_for_the_next() -> None:
+    """A person says "run" in a fork, and that attempt is cut too: a fork of it asks again."""
+    till = Till()
+
+    async def agent(ctx: Context) -> None:
+        await ctx.step("pay", till.pay, "A")
+
+    async with stage(agent=agent, habits=HASTY) as runtime:
+        run = await runtime.start("agent")
+        await till.cut(run)
+        fork = await run.fork()
+        await fork.answer(await question(fork), "run")
+        await till.cut(fork)
+        again = await fork.fork()
+        await question(again)
+        third = await again.fork()  # of one that has only asked
+        await question(third)
+    assert till.paid == ["A", "A"]
+
+
+async def test_a_word_for_one_step_is_none_for_another() -> None:
+    till = Till()
+
+    async def agent(ctx: Context) -> None:
+        await ctx.step("pay", till.pay, "A")
+        await ctx.step("pay", till.pay, "B")
+
+    async with stage(agent=agent, habits=HASTY) as runtime:
+        run = await runtime.start("agent")
+        await till.cut(run)
+        fork = await run.fork()
+        await fork.answer(await question(fork), "happened")  # A; then B begins
+        await till.cut(fork)
+        again = await fork.fork()
+        assert await question(again) == "doubts"  # about B alone: A is known
+        [asked] = await asked_of(runtime, again)
+        assert "'pay' may have happened" in asked.text
+        await again.answer("doubts", "skip")
+        await again.result()
+        last = await again.fork()
+        await last.result()  # what is to be left out stays so
+        assert await asked_of(runtime, last) == []
+    assert till.paid == ["A", "B"]
+
+
+async def test_a_probe_is_asked_about_each_attempt() -> None:
+    till, probed = Till(), list[str]()
+
+    async def not_yet(_call: Call) -> bool:
+        probed.append("no")
+        return False
+
+    @pullcord.tool(probe=not_yet)
+    async def pay() -> str:
+        return await till.pay("A")
+
+    async def agent(ctx: Context) -> None:
+        await ctx.tool(pay)
+
+    async with stage(agent=agent, habits=HASTY) as runtime:
+        run = await runtime.start("agent")
+        await till.cut(run)
+        fork = await run.fork()
+        await till.cut(fork)
+        again = await fork.fork()
+        await till.cut(again)
+    assert (till.paid, probed) == (["A"] * 3, ["no"] * 2)
+
+
+async def test_what_is_about_to_be_undone_is_asked_about() -> None:
+    """A fork is made while an undo is under way, which fails in the end."""
+    undoing, go_on = asyncio.Event(), asyncio.Event()
+    did: list[str] = []
+
+    async def takes_back(_call: Call) -> None:
+        undoing.set()
+        await go_on.wait()
+        raise RuntimeError("the bank is closed")
+
+    @pullcord.tool(undo=takes_back)
+    async def pay() -> None:
+        did.append("paid")
+
+    async def agent(ctx: Context) -> Any:
+        await ctx.tool(pay)
+        return await ctx.ask("Go on?")
+
+    async with stage(agent=agent) as runtime:
+        run = await runtime.start("agent")
+        await question(run)
+        await run.cancel()
+        await undoing.wait()
+        fork = await run.fork()
+        assert await question(fork) == "doubts"
+        go_on.set()
+        await run.receipt()
+    assert did == ["paid"]
+
+
+async def test_an_answer_of_the_run_before_does_not_make_its_fork_go_in_circles(
+    tmp_path: Path,
+) -> None:
+    """The same attempt of the same step is in doubt in a run and, later, in its fork: the answer
+    that was given in the first is none in the second."""
+    till, is_refused = Till(), asyncio.Event()
+
+    async def pay() -> None:
+        if is_refused.is_set():
+            raise RuntimeError("the bank said no")
+        await till.pay("A")
+
+    async def agent(ctx: Context) -> None:
+        await ctx.step("pay", pay)
+
+    path = tmp_path / "runs.db"
+    async with stage(path, agent=agent, habits=HASTY) as runtime:
+        await runtime.start("agent", run_id="r1")
+        await till.began.wait()
+    is_refused.set()
+    async with stage(path, agent=agent, habits=HASTY) as runtime:
+        run = await runtime.get("r1")
+        await run.answer(await question(run), "run")
+        await run.reached(S.FAILED)
+        is_refused.clear()
+        till.began.clear()
+        fork = await run.again()
+        await till.began.wait()
+    async with stage(path, agent=agent, habits=HASTY) as runtime:
+        await question(await runtime.get(fork.id))
+    assert till.paid == ["A", "A"]
+
+
 # --- what the first life says of it -------------------------------------------------------------
 
 

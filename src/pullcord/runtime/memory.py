@@ -5,7 +5,8 @@ it goes on from had finished, up to the record where it was forked.
 """
 
 from collections.abc import Iterable, Sequence
-from typing import Final, Literal
+from itertools import pairwise
+from typing import Any, Final, Literal, cast
 
 import msgspec
 
@@ -34,11 +35,14 @@ from pullcord.core.events import (
 )
 from pullcord.core.run import Run, StepStatus
 from pullcord.core.undo import children_to_undo, to_undo
-from pullcord.core.values import NULL, Json
+from pullcord.core.values import NULL, Json, dump, load
 from pullcord.journal.journal import Journal
 from pullcord.runtime.identity import LONG_IDS, Identity, named
 
 DETACHED: Final = "detached"
+DOUBTS: Final = "doubts"  # how the card about all steps of the runs before is called
+PROBED: Final = "probed-"  # what a tool has said of a step of the runs before
+_ABOUT_STEPS: Final = (DOUBTS, "doubt-", "changed-")  # questions about what is to become of a step
 
 
 class Past(msgspec.Struct):
@@ -86,6 +90,7 @@ class Memory:
         self.values: dict[str, Json] = {}
         self.own_values: set[str] = set()  # those of this run, not of one it goes on from
         self.answers: dict[str, Json] = {}
+        self.approvals: set[str] = set()  # the questions that were approvals
         self.texts: dict[str, tuple[str, bool]] = {}
         self.tripped: dict[str, str] = {}  # what a guard has cut, and which
         self.plans: dict[str, list[ItemStarted]] = {}  # plan → its items that have begun
@@ -102,44 +107,62 @@ class Memory:
             memory._take(record.event)
         return memory
 
-    def inherit(self, elder: Run, records: Sequence[Record]) -> None:
-        """Remember also what another run had finished. Its approvals are not ours to use, and
-        what it had begun and not finished is nobody's to repeat without asking. Of one that has
-        been quarantined since, only that its steps began is known here."""
-        theirs = Memory.of(records)
-        self.ancestors.append(elder.id)
+    @classmethod
+    def left_by(cls, elder: Run, records: Sequence[Record]) -> "Memory":
+        """What a run itself has left for one that goes on from it. Of one that has been quarantined
+        since, only that its steps began. What was undone is gone; of what is still to be undone
+        nobody knows whether it will be."""
+        memory = cls.of(records)
         if elder.cancel is not None and elder.cancel.quarantine:
-            theirs = theirs._without_contents()
+            memory = memory._without_contents()
         for step in [s for s, known in elder.steps.items() if known.undo == "undone"]:
-            theirs.steps.pop(step, None)
-        for step in to_undo(elder):  # it is about to be gone
-            theirs.steps.pop(step, None)
+            memory.steps.pop(step, None)
+        for step in to_undo(elder):
+            if past := memory.steps.get(step):
+                past.status, past.error = "in_doubt", f"it is to be undone in {elder.id}"
+        gone = {name for name, child in elder.children.items() if child.taken_back}
+        for child in gone.union(children_to_undo(elder)):  # what it did is undone, or about to be
+            memory.children[child] = ""  # no answer: another goes on from it
+        return memory
+
+    def inherit(self, elder: str, theirs: "Memory") -> None:
+        """Remember also all that another run knew. Its approvals are not ours to use, and what it
+        had begun and not finished is nobody's to repeat without asking.
+
+        A word about a step counts in the run in which it was said: nobody has said it of what has
+        been begun since. Only that something happened, or is to be left out, stays true.
+        """
+        theirs._settle()
+        self.ancestors = [elder, *theirs.ancestors]
+        begun = {s for s, past in theirs.steps.items() if past.status != "failed" or past.happened}
+        self.first_begun_in = dict.fromkeys(begun, elder) | theirs.first_begun_in
         for step, past in theirs.steps.items():
-            if past.status != "failed" or past.happened:
-                self.first_begun_in[step] = elder.id
             if (known := _as_inherited(past)) and step not in self.steps:
                 self.steps[step] = known
-        approvals = {
-            record.event.question
-            for record in records
-            if isinstance(record.event, QuestionAsked) and record.event.kind == "approval"
-        }
         for question, answer in theirs.answers.items():
-            if question not in approvals:
+            if question not in theirs.approvals and not question.startswith(_ABOUT_STEPS):
                 self.answers.setdefault(question, answer)
         for part, (text, complete) in theirs.texts.items():
             if complete:
                 self.texts.setdefault(part, (text, complete))
         for place, step in theirs._places.items():
             self._places.setdefault(place, step)
-        self.values = theirs.values | self.values
+        values = {k: v for k, v in theirs.values.items() if not k.startswith(PROBED)}
+        self.values = values | self.values
         for plan, items in theirs.plans.items():
             mine = self.plans.setdefault(plan, list(items))
             mine[:] = [item if item.item else items[n] for n, item in enumerate(mine)]
-        gone = {name for name, child in elder.children.items() if child.taken_back}
-        for child in gone.union(children_to_undo(elder)):  # what it did is undone, or about to be
-            theirs.children[child] = ""  # no answer: another goes on from it
         self.children = theirs.children | self.children
+
+    def _settle(self) -> None:
+        """Take in what people have said here of steps of the runs before: what happened, and what
+        is to be left out. That one was to be run is only true if it was, and then it is our own."""
+        for question, answer in self.answers.items():
+            if question.startswith(DOUBTS):
+                for step, past in self.doubts().items():
+                    choice, result = chosen(load(answer), step)
+                    if choice in ("happened", "skip"):
+                        self.steps[step] = settled(past, choice, dump(result))
 
     def _without_contents(self) -> "Memory":
         bare = Memory()
@@ -236,6 +259,8 @@ class Memory:
             case Remembered():
                 self.values[event.key] = event.value
                 self.own_values.add(event.key)
+            case QuestionAsked(kind="approval"):
+                self.approvals.add(event.question)
             case Answered():
                 self.answers[event.question] = event.value
             case TextEnded():
@@ -267,7 +292,7 @@ def _as_inherited(past: Past) -> Past | None:
     because it failed without an effect, or may have it twice."""
     if past.status == "failed" and (past.effect != "once" or not past.happened):
         return None
-    known = msgspec.structs.replace(past, inherited=True)
+    known = msgspec.structs.replace(past, inherited=True, rerun=False)
     if known.late is not None and known.status != "finished" and not known.redirected:
         known.status, known.result = "finished", known.late
     elif known.status in ("started", "failed"):
@@ -275,12 +300,36 @@ def _as_inherited(past: Past) -> Past | None:
     return known
 
 
+def chosen(said: Any, step: str) -> tuple[str, Any]:
+    """What an answer says of one step: one word for all, or each by its id."""
+    if isinstance(said, dict):
+        named_steps = cast("dict[str, Any]", said)
+        said = named_steps.get(step, said if set(named_steps) == {"happened"} else None)
+    match said:
+        case {"happened": result}:
+            return "happened", result
+        case str(choice):
+            return choice, None
+        case _:
+            return "", None
+
+
+def settled(past: Past, choice: str, result: Json) -> Past:
+    """A step that may have happened, after somebody has said what is to become of it."""
+    if choice == "happened":
+        return msgspec.structs.replace(past, status="finished", result=result)
+    return msgspec.structs.replace(past, skipped=choice == "skip", rerun=choice == "run")
+
+
 async def remember(journal: Journal, run: Run) -> Memory:
     """Return what earlier lives of this run have left, and the runs that it was forked from."""
-    memory = Memory.of(await journal.read(run.id))
-    source, at = (None, 0) if memory.is_aside else (run.forked_from, run.forked_at)
+    line = [(run.id, Memory.of(await journal.read(run.id)))]
+    is_aside = line[0][1].is_aside
+    source, at = (None, 0) if is_aside else (run.forked_from, run.forked_at)
     while source is not None:
         elder = await journal.load(source)
-        memory.inherit(elder, await journal.read(source, limit=at))
+        line.append((source, Memory.left_by(elder, await journal.read(source, limit=at))))
         source, at = elder.forked_from, elder.forked_at
-    return memory
+    for (_, memory), (elder_id, theirs) in reversed(list(pairwise(line))):  # the eldest first
+        memory.inherit(elder_id, theirs)
+    return line[0][1]

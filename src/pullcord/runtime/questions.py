@@ -3,13 +3,11 @@
 from collections.abc import Sequence
 from typing import Any, Final, cast
 
-import msgspec
-
 from pullcord.core.events import Answered, DoubtSettled, QuestionAsked
 from pullcord.core.values import NULL, Json, dump, load
 from pullcord.runtime.driver import Driver
 from pullcord.runtime.identity import Identity, named
-from pullcord.runtime.memory import Past
+from pullcord.runtime.memory import DOUBTS, Past, chosen, settled
 
 DOUBT: Final = ("happened", "run", "skip")
 
@@ -58,7 +56,7 @@ async def ask_what_happened(driver: Driver, who: Identity, past: Past) -> Past:
     mine = driver.run.steps.get(who.id)
     if mine is None or mine.status != "in_doubt":
         choice, result = await ask_until_chosen(driver, question, text, DOUBT)
-        return _settled(past, choice, dump(result))
+        return settled(past, choice, dump(result))
     asked = QuestionAsked(question=question, kind="doubt", text=text, step=who.id)
     await answered(driver, asked)
     known = driver.run.steps[who.id]
@@ -69,7 +67,7 @@ async def ask_what_happened(driver: Driver, who: Identity, past: Past) -> Past:
         )
         assert isinstance(record.event, DoubtSettled)
         result = record.event.result
-    return _settled(past, known.settled, result)
+    return settled(past, known.settled, result)
 
 
 async def ask_about_inherited(driver: Driver, step: str) -> Past:
@@ -79,12 +77,12 @@ async def ask_about_inherited(driver: Driver, step: str) -> Past:
         times = 0
         while step in (doubts := driver.memory.doubts()):
             times += 1
-            posed = "doubts" if times == 1 else f"doubts-again-{times}"
+            posed = DOUBTS if times == 1 else f"{DOUBTS}-again-{times}"
             said = await ask(driver, posed, _about(doubts), details=dump(_listed(doubts)))
             for one, past in doubts.items():
-                choice, result = _chosen(said, one)
+                choice, result = chosen(said, one)
                 if choice in DOUBT:
-                    driver.memory.steps[one] = _settled(past, choice, dump(result))
+                    driver.memory.steps[one] = settled(past, choice, dump(result))
     return driver.memory.steps[step]
 
 
@@ -116,26 +114,6 @@ def _listed(doubts: dict[str, Past]) -> dict[str, Any]:
         for step, past in doubts.items()
     ]
     return {"choices": DOUBT, "doubts": listed}
-
-
-def _chosen(said: Any, step: str) -> tuple[str, Any]:
-    """What an answer says of one step: one word for all, or each by its id."""
-    if isinstance(said, dict):
-        named_steps = cast("dict[str, Any]", said)
-        said = named_steps.get(step, said if set(named_steps) == {"happened"} else None)
-    match said:
-        case {"happened": result}:
-            return "happened", result
-        case str(choice):
-            return choice, None
-        case _:
-            return "", None
-
-
-def _settled(past: Past, choice: str, result: Json) -> Past:
-    if choice == "happened":
-        return msgspec.structs.replace(past, status="finished", result=result)
-    return msgspec.structs.replace(past, skipped=choice == "skip", rerun=choice == "run")
 
 
 async def answered(driver: Driver, asked: QuestionAsked) -> Json | None:

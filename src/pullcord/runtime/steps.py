@@ -30,7 +30,7 @@ from pullcord.runtime.guarding import outcome_passed, pass_or_cut
 from pullcord.runtime.identity import Identity
 from pullcord.runtime.limiting import ask_own_conditions
 from pullcord.runtime.manner import Manner
-from pullcord.runtime.memory import Past
+from pullcord.runtime.memory import PROBED, Past
 from pullcord.runtime.questions import ask_about_inherited, ask_until_chosen, ask_what_happened
 from pullcord.runtime.started import Started
 from pullcord.runtime.tools import Retry
@@ -208,7 +208,7 @@ async def _find_out_of_another_run(driver: Driver, wish: Wish, past: Past) -> Pa
     """The same of a step of a run that this one goes on from. What its tool says is remembered
     here; a person is asked about all such steps at once."""
     who = wish.identity
-    key = f"probed-{who.id}"
+    key = f"{PROBED}{who.id}"
     found = driver.memory.values.get(key)
     if wish.probe and found is None:
         with driver.busy():
