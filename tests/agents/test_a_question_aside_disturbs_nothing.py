@@ -1,14 +1,19 @@
 """A question about a run is answered by another one, from a copy; the first does not notice."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 from pydantic_ai import Agent
 
+from pullcord import Context
 from pullcord import RunState as S
+from pullcord.core.events import Created
+from pullcord.errors import AgentUnknown, InvalidInput
+from pullcord.journal.ledger import Append
 from pullcord.testing.scripted import Call, Delay, Say, ScriptedModel
 from tests.agents.desk import Ledger, assert_valid, desk, plain
-from tests.runs.stage import names, shown
+from tests.runs.stage import World, names, shown, stage
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -57,3 +62,28 @@ async def test_it_is_answered_while_the_run_still_speaks_and_without_tools() -> 
         await run.receipt()
     assert ("text", "Once upon a time") in plain(model.requests[1])
     assert_valid(model)
+
+
+async def test_a_function_is_not_asked_because_it_would_only_work_once_more(tmp_path: Path) -> None:
+    """It has no model that could answer. A program that does not know the agent asks nothing."""
+    world = World()
+
+    async def agent(ctx: Context) -> str:
+        await ctx.step("post", world.do, "posted")
+        return "done"
+
+    path = tmp_path / "runs.db"
+    async with stage(path, agent=agent) as runtime:
+        run = await runtime.start("agent", run_id="r1")
+        await run.result()
+        with pytest.raises(InvalidInput, match="agent is a function, and has no model"):
+            await run.ask_aside("Why?")
+        assert len(await runtime.list()) == 1
+        async with stage(path) as elsewhere:
+            with pytest.raises(AgentUnknown):
+                await (await elsewhere.get("r1")).ask_aside("Why?")
+        born = Created(agent="agent", thread="t", aside=True, forked_from="r1", forked_at=1)
+        await runtime.journal.append(Append(run_id="r2", events=[born], expected_seq=0))
+        ended = await (await runtime.get("r2")).reached(S.FAILED)  # whoever has started it
+        assert "has no model that could answer" in ended.error
+    assert world.did == ["posted"]

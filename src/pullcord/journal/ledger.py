@@ -666,12 +666,19 @@ class Ledger:
 
     def take_to_rest(self, tx: Transaction, run_id: str, *, ends: bool = False) -> Claim | None:
         """Claim a stopped run that nobody drives, only to bring it to rest. None: it has an owner
-        after all, or is not being stopped. `ends`: also one that is out of limits."""
-        state = self._existing(tx, run_id).state
+        after all, is not being stopped, or waits for a process that knows its agent: a claim would
+        keep that one away. `ends`: also one that is out of limits."""
+        head = self._existing(tx, run_id)
+        state = head.state
         if state not in (RunState.PAUSING, RunState.CANCELLING) and not (
             ends and state is RunState.STOPPING
         ):
             return None
+        if state is RunState.CANCELLING:
+            run = self._at(tx, head)
+            is_to_judge = run.open_steps() or tx.live(run_id, after_pos=0)
+            if not is_to_judge and not nothing_to_stop_or_undo(run):
+                return None
         how = Claimed(owner=new_owner(), epoch=0)
         return self._take(tx, run_id, how, ttl_s=_A_MOMENT_S)
 

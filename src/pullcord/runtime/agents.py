@@ -100,6 +100,19 @@ class Agent:
     def wants_input(self) -> bool:
         return self.body.wants_input
 
+    def check_question(self, run_id: str) -> None:
+        """Refuse a question about a run, if nothing here could answer: a function would only do
+        its work once more.
+
+        Raises:
+            InvalidInput: it is a function.
+        """
+        if isinstance(self.body, _Plain):
+            raise InvalidInput(
+                f"Cannot ask about run {run_id}: its agent {self.name} is a function, and has no "
+                f"model that could answer. Nothing was done. Look at it: pullcord show {run_id}"
+            )
+
     async def enter(self, ctx: object, given: Any) -> Any:
         """Carry it out."""
         return await self.body.enter(ctx, given)

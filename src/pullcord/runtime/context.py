@@ -438,6 +438,8 @@ def entering(agent: Agent) -> Callable[[Driver], Coroutine[Any, Any, Any]]:
     """How an agent is entered: from the top, with what it needs made anew."""
 
     async def enter(driver: Driver) -> Any:
+        if driver.memory.is_aside:  # asked by a process that does not know the agent
+            agent.check_question(driver.run.forked_from or driver.run.id)
         driver.makes_deps = agent.deps
         deps = agent.deps() if agent.deps else None
         return await agent.enter(Context(driver, deps), load(driver.memory.input))

@@ -252,6 +252,8 @@ class Runtime:
                 await other.reached(*TERMINAL)  # it is being cancelled: this one comes after it
 
     async def _limits(self, agent: str, given: Given, then: Then | None, model: str) -> Limits:
+        if agent not in self.agents:
+            raise AgentUnknown(agent, known=self.agents)
         now_ms, wall_ms = await self.journal.now_ms(), self.clock.wall_ms()
         return limits_for(
             self.agents[agent], given, then, model=model, now_ms=now_ms, wall_ms=wall_ms
@@ -308,6 +310,8 @@ class Runtime:
         made = made or new_run_id()
         wanted = Fork(by, at, aside, limits, on_exhausted, made)
         born = await born_of(self.journal, run_id, wanted, self._limits)
+        if born.aside and (agent := self.agents.get(born.agent)):
+            agent.check_question(run_id)
         told = Redirect(by=by, instruction=instruction) if instruction is not None else None
         await self._create(made, born, alone=True, told=told)
         return self._taken_up(made)
