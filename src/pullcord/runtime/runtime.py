@@ -310,7 +310,7 @@ class Runtime:
         made = made or new_run_id()
         wanted = Fork(by, at, aside, limits, on_exhausted, made)
         born = await born_of(self.journal, run_id, wanted, self._limits)
-        if born.aside and (agent := self.agents.get(born.agent)):
+        if born.aside and self.drives and (agent := self.agents.get(born.agent)):
             agent.check_question(run_id)
         told = Redirect(by=by, instruction=instruction) if instruction is not None else None
         await self._create(made, born, alone=True, told=told)
