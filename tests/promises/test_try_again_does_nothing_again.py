@@ -112,6 +112,26 @@ async def test_only_by_a_persons_word_is_it_done_again(tmp_path: Path) -> None:
     assert outside.did == ["done", "done"]
 
 
+async def test_one_that_cut_itself_is_asked_about() -> None:
+    """A cancellation that nobody asked for came out of it, in the middle of its work."""
+    did: list[str] = []
+
+    async def pay() -> None:
+        did.append("paid")
+        raise asyncio.CancelledError
+
+    async def agent(ctx: Context) -> Any:
+        return await ctx.step("pay", pay)
+
+    async with stage(agent=agent) as runtime:
+        run = await runtime.start("agent")
+        await run.reached(S.FAILED)
+        fork = await run.again()
+        await fork.answer(await question(fork), {"happened": "it is paid"})
+        assert await fork.result() == "it is paid"
+    assert did == ["paid"]
+
+
 # --- a child's too: the fork's child goes on from the child that was there ------------------------
 
 
@@ -177,6 +197,50 @@ async def test_of_a_child_that_was_undone_only_that_is_done_again(tmp_path: Path
         await fork.answer(await question(fork), "yes")
         await fork.result()
     assert did == ["draft", "mail", "took back", "draft"]
+
+
+@pytest.mark.parametrize(("word", "sent"), [("continue", 1), ("run", 2)])
+@pytest.mark.parametrize("way", ["again", "deploy"])
+async def test_a_child_with_another_input_is_asked_about(
+    tmp_path: Path, way: str, word: str, sent: int
+) -> None:
+    """The code was changed in between: where the same agent was started with another input."""
+    did: list[str] = []
+    given = {"input": "v1"}
+
+    async def send() -> None:
+        did.append("sent")
+
+    async def kid(ctx: Context, wanted: str) -> str:
+        await ctx.step("send", send)
+        if wanted == "v1":
+            raise RuntimeError("no")
+        return wanted
+
+    async def agent(ctx: Context) -> str:
+        child = await ctx.spawn("kid", given["input"])
+        if way == "again":
+            return await child.result()
+        with suppress(pullcord.RunFailed):
+            await child.result()
+        return await ctx.ask("Go on?")
+
+    path = tmp_path / "runs.db"
+    async with stage(path, agent=agent, kid=kid) as runtime:
+        run = await runtime.start("agent", run_id="r1")
+        await (run.reached(S.FAILED) if way == "again" else question(run))
+    given["input"] = "v2"
+    async with stage(path, agent=agent, kid=kid) as runtime:
+        run = await runtime.get("r1")
+        if way == "again":
+            run = await run.again()
+        else:
+            await run.answer(await question(run), "yes")
+        name = (await seen(run, QuestionAsked, nth=1 if way == "again" else 2)).question
+        assert did == ["sent"]
+        await run.answer(name, word)
+        assert await run.result() == ("v2" if way == "again" else "yes")
+    assert did == ["sent"] * sent
 
 
 async def test_a_detached_child_is_not_started_a_second_time() -> None:

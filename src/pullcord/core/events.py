@@ -459,6 +459,8 @@ class ChildBorn(_Event, frozen=True, kw_only=True, tag="child_born"):
     detached: bool = False
     agent: str = ""
     final: bool = False  # what it did is kept once it has completed, whatever becomes of this run
+    scope: str = ""
+    place: int = 0  # the n-th of its agent in its scope; 0: not known
 
 
 class Left(msgspec.Struct, frozen=True, omit_defaults=True):

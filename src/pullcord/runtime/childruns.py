@@ -2,12 +2,14 @@
 
 from typing import Any, Final, NamedTuple
 
+from pullcord.core.events import ChildBorn
 from pullcord.core.states import RunState
 from pullcord.errors import InvalidInput
 from pullcord.runtime.driver import Driver
-from pullcord.runtime.identity import Identity, Scope, named
+from pullcord.runtime.identity import LONG_IDS, Identity, Scope, named
 from pullcord.runtime.memory import DETACHED
 from pullcord.runtime.outcome import outcome
+from pullcord.runtime.questions import ask_until_chosen
 
 _IS_AN_ANSWER: Final = (RunState.COMPLETED, DETACHED)
 """What a child of an earlier run has come to, so that no other is started in its place."""
@@ -58,6 +60,57 @@ def known_child(driver: Driver, agent: str, who: Identity) -> Known:
             is_mine = parent == driver.run.id
             return Known(child, is_mine or memory.children[child] in _IS_AN_ANSWER)
     return Known()
+
+
+class Line(NamedTuple):
+    """What a new child goes on from: which run, up to which record; and where it is spawned."""
+
+    agent: str
+    who: Identity
+    elder: str | None = None
+    at: int = 0
+    ids: int = LONG_IDS
+
+    def birth(self, child: str, *, detached: bool, final: bool) -> ChildBorn:
+        """What its parent records."""
+        return ChildBorn(
+            child=child,
+            detached=detached,
+            agent=self.agent,
+            final=final,
+            scope=self.who.scope,
+            place=self.who.place,
+        )
+
+
+async def line_of(driver: Driver, agent: str, who: Identity, known: str) -> Line:
+    """Return what the new child of this `spawn` goes on from: `known`, what it has started before,
+    or one with another input. What that one did, or may have done, is known to the new one."""
+    elder = known or await _changed(driver, agent, who)
+    if not elder:
+        return Line(agent, who)
+    journal = driver.site.journal
+    first = await journal.birth(elder, what="go on from")
+    return Line(agent, who, elder, (await journal.head(elder)).seq, first.ids)
+
+
+async def _changed(driver: Driver, agent: str, who: Identity) -> str:
+    """Return the child that a new one goes on from, where one with another input stood: the code
+    was changed. Empty: it is started anew, because a person says so, or because the one before did
+    nothing that may not be done twice."""
+    before = driver.memory.spawned.get((who.scope, agent, who.place))
+    if before is None:
+        return ""
+    run = await driver.site.journal.load(before)
+    if not run.children and not any(step.effect == "once" for step in run.steps.values()):
+        return ""
+    text = (
+        f"Agent {agent!r} was started here before with another input ({before}), and did what may "
+        "not be done twice. Start it anew with the new input, which does all of it again (run), "
+        "or let the new one go on from what that one did (continue)?"
+    )
+    asked = ask_until_chosen(driver, f"changed-{who.id}"[:64], text, ("run", "continue"))
+    return before if (await asked)[0] == "continue" else ""
 
 
 def child_of(parent: str, agent: str, key: str, scope: Scope) -> str:

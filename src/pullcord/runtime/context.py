@@ -17,7 +17,6 @@ import msgspec
 
 from pullcord.core.conditions import MOST, is_amount, is_whole
 from pullcord.core.events import (
-    ChildBorn,
     Created,
     Deferred,
     Effect,
@@ -40,7 +39,7 @@ from pullcord.errors import AgentUnknown, InvalidInput
 from pullcord.journal.ledger import Append
 from pullcord.runtime.agents import Agent, Foreign, Function, guarded_by, name_of
 from pullcord.runtime.calling import Command, CommandResult, ToolCall
-from pullcord.runtime.childruns import ChildRun, child_id, known_child
+from pullcord.runtime.childruns import ChildRun, child_id, known_child, line_of
 from pullcord.runtime.driver import Driver
 from pullcord.runtime.flight import current_flight
 from pullcord.runtime.guarding import pass_or_cut, withheld_from
@@ -331,11 +330,7 @@ class Context:
             raise AgentUnknown(agent, known=driver.site.agents)
         child = child_id(agent, driver.run.id, who, ids=driver.memory.ids)
         home = driver.memory.home
-        elder, at = known.run_id or None, 0
-        ids = LONG_IDS
-        if elder:  # what that one did, or may have done, is known to the new one
-            at = (await driver.site.journal.head(elder)).seq
-            ids = (await driver.site.journal.birth(elder, what="go on from")).ids
+        line = await line_of(driver, agent, who, known.run_id)
         born = Created(
             agent=agent,
             thread=self.thread,
@@ -349,12 +344,12 @@ class Context:
             limits=(own := await self._limits_of(agent, limits, on_exhausted, detached=detached)),
             price=price_in(own) or driver.run.price,
             runaway=guarded_by(driver.site.agents[agent]) or driver.run.runaway,
-            forked_from=elder,
-            forked_at=at,
-            ids=ids,
+            forked_from=line.elder,
+            forked_at=line.at,
+            ids=line.ids,
         )
         await driver.begin(
-            ChildBorn(child=child, detached=detached, agent=agent, final=final),
+            line.birth(child, detached=detached, final=final),
             Append(run_id=child, events=[traced(born, driver.site.observer)], expected_seq=0),
         )
         return ChildRun(driver, child)

@@ -362,7 +362,7 @@ class Flight:
     def _failed(self, error: BaseException) -> Event:
         happened: Literal["", "yes", "maybe"] = ""
         if self.effect != "none":
-            is_unheard = isinstance(error, Vanished | Lost)
+            is_unheard = isinstance(error, Vanished | Lost | asyncio.CancelledError)
             happened = "yes" if isinstance(error, Happened) else "maybe" if is_unheard else ""
         return self._failed_or_in_doubt(happened)
 

@@ -99,6 +99,7 @@ class Memory:
         self.ancestors: list[str] = []  # the runs this one goes on from
         self.first_begun_in: dict[str, str] = {}  # step that may have happened → which ancestor
         self._places: dict[tuple[str, str, int], str] = {}
+        self.spawned: dict[tuple[str, str, int], str] = {}  # scope, agent, place → child
 
     @classmethod
     def of(cls, records: Iterable[Record]) -> "Memory":
@@ -153,6 +154,7 @@ class Memory:
             mine = self.plans.setdefault(plan, list(items))
             mine[:] = [item if item.item else items[n] for n, item in enumerate(mine)]
         self.children = theirs.children | self.children
+        self.spawned = theirs.spawned | self.spawned
 
     def _settle(self) -> None:
         """Take in what people have said here of steps of the runs before: what happened, and what
@@ -172,7 +174,7 @@ class Memory:
             )
             for step, past in self.steps.items()
         }
-        bare._places = self._places
+        bare._places, bare.spawned = self._places, self.spawned
         bare.children = {
             child: end if end == DETACHED else "" for child, end in self.children.items()
         }
@@ -275,6 +277,8 @@ class Memory:
             case ChildBorn():
                 self.children[event.child] = DETACHED if event.detached else ""
                 self.born[event.child] = event.agent
+                if event.place:
+                    self.spawned.setdefault((event.scope, event.agent, event.place), event.child)
             case ChildEnded():
                 self.children[event.child] = event.state
             case _:

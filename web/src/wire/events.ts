@@ -505,6 +505,8 @@ export interface ChildBorn {
   detached?: boolean;
   agent?: string;
   final?: boolean;
+  scope?: string;
+  place?: number;
 }
 
 /** A child run reached its end. */
