@@ -758,7 +758,7 @@ async def test_a_fork_from_before_the_cancel_does_not_lean_on_what_is_undone_sin
 
 
 async def test_a_fork_while_it_is_being_undone_does_not_lean_on_what_goes_away() -> None:
-    """Nobody knows yet whether it will be undone: that is asked about, and then it is done again."""
+    """Nobody knows yet whether it will be undone: a person is asked before it is done again."""
     office = Office(held=["a"])
     async with stage(agent=calling(office.tool("a"))) as runtime:
         run = await runtime.start("agent")
