@@ -40,7 +40,7 @@ export function Continuing({ model }: { model: BarModel }): JSX.Element {
       send={() => void model.sendContinue()}
     >
       <Line kind="" name="then">
-        it knows all this; nothing is sent again
+        a new run begins: a model knows what was said here, a function begins from the top
       </Line>
     </Words>
   );
