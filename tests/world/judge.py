@@ -302,7 +302,8 @@ class _Judge:
         for call in self._calls:
             decided = call.attempt.decided
             failed = isinstance(decided, e.StepFailed) and not decided.happened and not decided.rung
-            if call.attempt.effect == "once" and call.attempt.token and not failed:
+            is_undone = call.attempt.undo == "undone"  # it may be done again
+            if call.attempt.effect == "once" and call.attempt.token and not (failed or is_undone):
                 begun[call.attempt.token].append(call)
         for every in begun.values():
             yield from self._repeated(every)
