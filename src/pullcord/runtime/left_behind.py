@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Final, Protocol, TypeAlias
 
 from pullcord.core.events import AttentionRaised, CallRefused, Event, TextEnded
-from pullcord.core.judging import judged
+from pullcord.core.judging import judged, lost_calls
 from pullcord.core.run import Run
 from pullcord.core.states import RunState
 from pullcord.core.undo import undo_item
@@ -37,6 +37,9 @@ class Owner(Protocol):
 async def judge_what_was_begun(owner: Owner, claim: Claim) -> None:
     """Judge what the owner before had begun, when it has let go of it."""
     before = await owner.site.journal.let_go_by(claim)
+    lost = lost_calls(owner.run, before)
+    if lost:
+        await owner.record(together(*lost))
     for step in owner.run.open_steps():
         known = owner.run.steps[step]
         may_act = before[known.owner].may_act(known.run_in)

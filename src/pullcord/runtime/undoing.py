@@ -19,6 +19,7 @@ from pullcord.core.events import (
     DoubtSettled,
     Event,
     LateResult,
+    RunIn,
     StepFinished,
     StepStarted,
     StepUndone,
@@ -148,7 +149,9 @@ class Undoing:
         attempts = policy.undo_tries.attempts if _effect(policy.undo) != "once" else 1
         while not self._is_leaving:
             attempt = self._driver.run.steps[step].undo_attempt + 1
-            intent = UndoStarted(step=step, attempt=attempt, error=error)
+            intent = UndoStarted(
+                step=step, attempt=attempt, error=error, run_in=_place_of(policy.undo)
+            )
             if not await self._driver.record(intent):
                 return None  # something newer is to be undone by now: that comes first
             error = await self._try(step, policy, call, attempt)
@@ -169,7 +172,7 @@ class Undoing:
         context = self._context(call, number)
         raw = getattr(undo, "__pullcord_tool__", undo)
         apart = self._attempt = Apart(self._driver, step, f"the undo of {call.tool!r}", raw)
-        if address_of(raw) and not inspect.iscoroutinefunction(raw):
+        if _place_of(undo) == "process":
             driver, needs = self._driver, policy.needs_env
             processes, whose = driver.site.processes, driver.whose
             work = about_in_process(processes, raw, call, context, whose, driver.lease, needs)
@@ -274,6 +277,14 @@ def _found(where: str) -> Any:
     except Exception:
         return None
     return found
+
+
+def _place_of(undo: Any) -> RunIn:
+    """Where it is carried out: in a process of its own, if that can find it."""
+    raw = getattr(undo, "__pullcord_tool__", undo)
+    if inspect.iscoroutinefunction(raw):
+        return "loop"
+    return "process" if address_of(raw) else "thread"
 
 
 def _effect(undo: Any) -> str:
