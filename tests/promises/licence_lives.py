@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pullcord
-from pullcord import Context, Habits, Runtime
+from pullcord import Context, Habits, RunState, Runtime
 from pullcord.runtime.flight import Flight
 from tests.promises.lives import happens, say, told
 
@@ -137,6 +137,47 @@ async def blocking(path: str, lease_s: str) -> None:
         run = await runtime.start("blocker", run_id="r1")
         say("driving")
         say(str(await run.result()))
+
+
+class Booker:
+    """Books, and takes the booking back in this very process, with what was deferred: code that
+    cannot be stopped between two lines. `goes_on` lets it come to its end."""
+
+    def __init__(self, path: str, which: str, *, goes_on: bool) -> None:
+        self.path, self.which = path, which
+        self.acting, self._goes_on = asyncio.Event(), asyncio.Event()
+        if goes_on:
+            self._goes_on.set()
+
+    async def _acts(self, *_: object) -> None:
+        self.acting.set()
+        with suppress(asyncio.CancelledError):
+            await self._goes_on.wait()
+        happens(self.path, f"{self.which}-{os.getpid()}")
+
+    async def agent(self, ctx: Context) -> None:
+        async def book() -> str:
+            return "booked"
+
+        if self.which == "release":
+            await ctx.defer(self._acts)
+        else:
+            await ctx.tool(pullcord.tool(undo=self._acts)(book))
+        await ctx.ask("and now?")
+
+
+async def taking_back(path: str, lease_s: str, which: str) -> None:
+    """Stand still inside of an undo or a release."""
+    world = Booker(path, which, goes_on=False)
+    async with opened(path, lease_s, booker=world.agent) as runtime:
+        run = await runtime.start("booker", run_id="r1")
+        await run.reached(RunState.WAITING)
+        await run.cancel(by="ana")
+        await world.acting.wait()
+        say(f"acting {os.getpid()}")
+        stand_still()
+        await told()
+    say("closed")
 
 
 if __name__ == "__main__":

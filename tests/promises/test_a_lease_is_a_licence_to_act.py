@@ -29,7 +29,7 @@ from pullcord.runtime.driver import Driver
 from pullcord.runtime.leaseholder import Leaseholder
 from tests.numbers import outside
 from tests.promises.children import Child, child
-from tests.promises.licence_lives import Charger, ticker
+from tests.promises.licence_lives import Booker, Charger, ticker
 from tests.promises.lives import effects
 
 LIVES = "tests.promises.licence_lives"
@@ -242,6 +242,42 @@ async def test_what_an_owner_did_after_it_lost_its_run_is_evidence(tmp_path: Pat
             assert (acting(after), after.done) == ([], ("charge",))
             assert "did happen" in after.attention[0]
     assert effects(path) == [f"charge-{pid}"]
+
+
+@pytest.mark.parametrize("which", ["undo", "release"])
+async def test_an_undo_or_a_release_of_a_stopped_owner_is_named_when_its_run_is_cancelled(
+    tmp_path: Path, which: str
+) -> None:
+    """Its owner is stopped in the middle of it, and acts when it is woken. Who has taken the run
+    over does it once more, which is what it promises to bear; but cannot end the first."""
+    path = tmp_path / "runs.db"
+    async with child(LIVES, "taking_back", str(path), LEASE_S, which) as owner:
+        await stopped(pid := int((await owner.says()).split()[1]))
+        async with opened(path, booker=Booker(str(path), which, goes_on=True).agent) as runtime:
+            run = await runtime.get("r1")
+            await run.reached(S.CANCELLED)
+            said = await run.receipt()
+            assert effects(path) == [f"{which}-{os.getpid()}"]
+            os.kill(pid, signal.SIGCONT)
+            await until(lambda: f"{which}-{pid}" in effects(path))
+        await owner.tell("close")
+        assert await owner.says() == "closed"
+    [text] = said.attention
+    assert f"{which} of" in text
+    assert "may still be acting" in text
+
+
+@pytest.mark.parametrize("which", ["undo", "release"])
+async def test_nothing_is_said_of_an_undo_or_a_release_whose_owner_is_dead(
+    tmp_path: Path, which: str
+) -> None:
+    path = tmp_path / "runs.db"
+    async with child(LIVES, "taking_back", str(path), LEASE_S, which) as owner:
+        await stopped(int((await owner.says()).split()[1]))
+        await owner.kill()
+        async with opened(path, booker=Booker(str(path), which, goes_on=True).agent) as runtime:
+            run = await runtime.get("r1")
+            assert (await run.receipt()).attention == ()
 
 
 async def test_a_blocked_loop_loses_nothing(tmp_path: Path) -> None:

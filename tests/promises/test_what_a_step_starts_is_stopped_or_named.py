@@ -3,8 +3,9 @@ named in the receipt as still running: no receipt says "interrupted" of what it 
 
 import asyncio
 import multiprocessing
+import sys
 import threading
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable, Coroutine
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -215,16 +216,27 @@ async def test_an_idle_pool_that_was_made_in_it_stays_and_is_not_named(witness: 
         pool.join()
 
 
-async def test_a_task_that_a_library_runs_for_itself_is_named_and_not_stopped() -> None:
+def of_a_library() -> Callable[[str], Coroutine[Any, Any, None]]:
+    """Acts, and was written by somebody whose package is installed."""
+    source = (
+        "async def monitor(file):\n    import asyncio\n    while True:\n"
+        "        with open(file, 'a') as witness:\n            witness.write('tick\\n')\n"
+        "        await asyncio.sleep(0.005)\n"
+    )
+    library: dict[str, Any] = {}
+    exec(compile(source, "/usr/lib/python3/site-packages/somedb/client.py", "exec"), library)
+    return library["monitor"]
+
+
+async def test_a_task_that_a_library_runs_for_itself_is_named_and_not_stopped(
+    witness: Witness,
+) -> None:
     """A client that is made when it is first needed may serve other steps too."""
     made: list[asyncio.Task[None]] = []
     begun = asyncio.Event()
-    source = "async def monitor(seconds):\n    import asyncio\n    await asyncio.sleep(seconds)\n"
-    library: dict[str, Any] = {}
-    exec(compile(source, "/usr/lib/python3/site-packages/somedb/client.py", "exec"), library)
 
     async def work() -> None:
-        made.append(asyncio.create_task(library["monitor"](3600)))
+        made.append(asyncio.create_task(of_a_library()(witness.file)))
         begun.set()
         await forever()
 
@@ -350,6 +362,219 @@ async def test_what_a_finished_step_has_left_running_is_named_when_its_run_is_ca
             task.cancel()
 
 
+class Leaves:
+    """Agents whose steps leave a task behind that acts, and the ways to stop them."""
+
+    def __init__(self, witness: Witness, *, library: bool = False) -> None:
+        self._acts = of_a_library() if library else ticks_in_loop
+        self._witness, self._kept = witness, list[asyncio.Task[None]]()
+        self.said = f"task {self._acts.__name__}"
+
+    async def _leaves(self) -> None:
+        self._kept.append(asyncio.create_task(self._acts(self._witness.file)))
+
+    async def _fails(self) -> None:
+        await self._leaves()
+        raise ValueError("it did not work")
+
+    async def finished(self, ctx: Context) -> None:
+        await ctx.step("work", self._leaves)
+        await ctx.ask("and now?")
+
+    async def failed(self, ctx: Context) -> None:
+        with pytest.raises(pullcord.StepError):
+            await ctx.step("work", self._fails)
+        await ctx.ask("and now?")
+
+    async def child(self, ctx: Context) -> None:
+        await ctx.step("work", self._leaves)
+
+    async def parent(self, ctx: Context) -> None:
+        await (await ctx.spawn("child")).result()
+        await ctx.ask("and now?")
+
+    @property
+    def agents(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in ("finished", "failed", "child", "parent")}
+
+    async def end(self) -> None:
+        for task in self._kept:
+            task.cancel()
+        await asyncio.gather(*self._kept, return_exceptions=True)
+
+
+async def pulled(runtime: Runtime) -> str:
+    """What the kill switch says that it could not stop."""
+    note = new_note(by="ana", reason="it went wild", via="test")
+    flags, side = runtime.journal.flags, runtime.journal.side
+    return str((await asyncio.to_thread(pull, flags, side, Scope(), note)).left)
+
+
+async def stopped(runtime: Runtime, run: RunHandle, how: str) -> str:
+    """What is said about what could not be stopped, when the run is stopped like this."""
+    if how == "switch":
+        return await pulled(runtime)
+    await (run.pause(by="ana") if how == "pause" else run.cancel(by="ana"))
+    return "".join((await run.receipt()).attention)
+
+
+@pytest.mark.parametrize("how", ["pause", "cancel", "switch"])
+@pytest.mark.parametrize("agent", ["finished", "failed", "parent", "library"])
+async def test_what_a_step_has_left_running_is_named_however_it_ended_and_its_run_is_stopped(
+    tmp_path: Path, witness: Witness, agent: str, how: str
+) -> None:
+    """Also of a child that has completed, and also what an installed library runs."""
+    left = Leaves(witness, library=agent == "library")
+    name = agent.replace("library", "finished")
+    async with stage(tmp_path / "runs.db", habits=HASTY, **left.agents) as runtime:
+        run = await runtime.start(name)
+        await seen(run, QuestionAsked)
+        said = await stopped(runtime, run, how)
+        assert not await witness.is_quiet()
+        assert left.said in said, "it acts, and nobody is told"
+        await left.end()
+
+
+@pytest.mark.parametrize("how", ["pause", "cancel", "switch"])
+@pytest.mark.parametrize("is_reopened", [False, True], ids=["parked", "opened again"])
+async def test_what_goes_on_of_a_run_that_is_no_longer_in_memory_is_named(
+    tmp_path: Path, witness: Witness, is_reopened: bool, how: str
+) -> None:
+    left, path = Leaves(witness), tmp_path / "runs.db"
+    habits = Habits(park_after_s=60 if is_reopened else 0, stop_grace_s=0.1)
+    async with stage(path, habits=habits, **left.agents) as runtime:
+        run = await runtime.start("finished", run_id="r1")
+        await seen(run, QuestionAsked)
+        if not is_reopened:
+            await runtime.let_go(run.id)
+            assert left.said in await stopped(runtime, run, how)
+    if is_reopened:
+        async with stage(path, habits=habits, **left.agents) as runtime:
+            assert left.said in await stopped(runtime, await runtime.get("r1"), how)
+    assert not await witness.is_quiet()
+    await left.end()
+
+
+async def test_what_goes_on_of_a_parked_run_is_named_when_another_process_stops_it(
+    tmp_path: Path, witness: Witness
+) -> None:
+    left, path = Leaves(witness), tmp_path / "runs.db"
+    async with stage(path, habits=Habits(park_after_s=0), **left.agents) as runtime:
+        run = await runtime.start("finished", run_id="r1")
+        await seen(run, QuestionAsked)
+        await runtime.let_go(run.id)
+        command = [sys.executable, "-m", "pullcord", "pause", "r1", "--store", str(path)]
+        other = await asyncio.create_subprocess_exec(*command)
+        assert await other.wait() == 0
+        assert left.said in (await seen(run, AttentionRaised)).text
+        await left.end()
+
+
+class About:
+    """A run with a call about which its tool or agent is asked: the undo, the release, the probe
+    of it start something in this way. No step stands for that."""
+
+    def __init__(self, way: Way, witness: Witness, which: str) -> None:
+        self._way, self._witness, self.times = way, witness, 0
+        self.which, self.habits = which, Habits(stop_grace_s=0.1, shutdown_grace_s=0.1)
+
+    def hasty(self) -> "About":
+        self.habits = Habits(stop_grace_s=0.1, shutdown_grace_s=0.1, release_s=0.3)
+        return self
+
+    async def agent(self, ctx: Context) -> None:
+        async def starts(*_: Any) -> None:
+            self.times += 1
+            await self._way(self._witness)
+
+        async def drafts() -> str:
+            return "drafted"
+
+        async def pays() -> None:
+            await forever()
+
+        if self.which == "release":
+            await ctx.defer(starts)
+        elif self.which == "undo":
+            await ctx.tool(pullcord.tool(undo=starts, undo_timeout_s=0.3, undo_retry=3)(drafts))
+        else:
+            await ctx.tool(pullcord.tool(probe=starts, timeout_s=0.05)(pays))
+        await ctx.ask("and now?")
+
+    async def begins(self, runtime: Runtime) -> RunHandle:
+        """Return when it acts. A probe is asked when its call has taken too long."""
+        run = await runtime.start("agent", run_id="r1")
+        if self.which != "probe":
+            await seen(run, QuestionAsked)
+            await run.cancel(by="ana")
+        await self._witness.acts()
+        return run
+
+
+WHICH = ["undo", "release", "probe"]
+
+
+@pytest.mark.parametrize("which", WHICH)
+@pytest.mark.parametrize("way", [Witness.subprocess_of_asyncio, Witness.forked, Witness.task])
+async def test_what_an_undo_a_release_or_a_look_starts_is_stopped_with_it(
+    witness: Witness, way: Way, which: str
+) -> None:
+    """It takes too long, or its run is cancelled."""
+    about = About(way, witness, which).hasty()
+    async with stage(agent=about.agent, habits=about.habits) as runtime:
+        run = await about.begins(runtime)
+        await run.cancel(by="ana")
+        await run.receipt()
+        assert await witness.is_quiet(), "it acts although the receipt says that it is over"
+
+
+@pytest.mark.parametrize("which", WHICH)
+async def test_what_an_undo_a_release_or_a_look_leaves_running_is_named(
+    witness: Witness, which: str
+) -> None:
+    """And no second attempt at an undo is begun beside the first."""
+    about = About(Witness.thread, witness, which).hasty()
+    async with stage(agent=about.agent, habits=about.habits) as runtime:
+        run = await about.begins(runtime)
+        receipt = await cancelled(runtime, run)
+        assert not await witness.is_quiet()
+        assert "thread ticker" in "".join(receipt.attention)
+        assert about.times == 1
+
+
+@pytest.mark.parametrize("which", WHICH)
+@pytest.mark.parametrize("way", [Witness.subprocess_of_asyncio, Witness.task, Witness.thread])
+async def test_the_kill_switch_stops_or_names_what_an_undo_a_release_or_a_look_has_started(
+    tmp_path: Path, witness: Witness, way: Way, which: str
+) -> None:
+    about = About(way, witness, which)
+    async with stage(tmp_path / "runs.db", agent=about.agent, habits=about.habits) as runtime:
+        await about.begins(runtime)
+        left = await pulled(runtime)
+        is_named = way is Witness.thread
+        assert (await witness.is_quiet(), "of run r1" in left) == (not is_named, is_named), left
+
+
+async def test_what_is_asked_whether_a_call_needs_approval_is_named_with_what_it_starts(
+    witness: Witness,
+) -> None:
+    def approve(_call: pullcord.Call) -> bool:
+        threading.Thread(target=ticks, args=(witness.file, witness.stop), name="asker").start()
+        return False
+
+    @pullcord.tool(approve=approve)
+    async def pay() -> None: ...
+
+    async def agent(ctx: Context) -> None:
+        await ctx.tool(pay)
+        await ctx.ask("and now?")
+
+    async with stage(agent=agent, habits=HASTY) as runtime:
+        run = await under_way(runtime, witness)
+        await seen(run, QuestionAsked)
+        assert "thread asker" in "".join((await cancelled(runtime, run)).attention)
+
+
 @pytest.mark.parametrize("is_held", [False, True], ids=["loop free", "loop held"])
 async def test_the_kill_switch_ends_the_child_processes_of_a_step(
     tmp_path: Path, witness: Witness, is_held: bool
@@ -391,7 +616,4 @@ async def test_the_kill_switch_names_the_thread_of_a_step(tmp_path: Path, witnes
         tmp_path / "runs.db", agent=starts(Witness.thread, witness), habits=HASTY
     ) as runtime:
         await under_way(runtime, witness)
-        note = new_note(by="ana", reason="it went wild", via="test")
-        flags, side = runtime.journal.flags, runtime.journal.side
-        pulled = await asyncio.to_thread(pull, flags, side, Scope(), note)
-        assert "step 'work' of run r1" in str(pulled.left)
+        assert "step 'work' of run r1" in await pulled(runtime)

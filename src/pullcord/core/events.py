@@ -333,6 +333,7 @@ class UndoStarted(_Event, frozen=True, kw_only=True, tag="undo_started"):
     step: str
     attempt: int = 1
     error: str = ""  # why the attempt before this one failed
+    run_in: RunIn = ""  # where it is carried out; empty: of before it was told
 
 
 class StepUndone(_Event, frozen=True, kw_only=True, tag="step_undone"):

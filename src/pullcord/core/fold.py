@@ -458,7 +458,11 @@ def _undo_started(run: Run, event: UndoStarted, _record: Record) -> None:
         why = f"step {event.step} is not what is to be undone next (attempt {event.attempt})"
         raise ImpossibleEvent(run.id, event="undo_started", why=why)
     run.steps[event.step] = msgspec.structs.replace(
-        known, undo="started", undo_attempt=event.attempt, owner=run.owner
+        known,
+        undo="started",
+        undo_attempt=event.attempt,
+        undo_in=event.run_in,
+        owner=run.owner,
     )
 
 

@@ -1,6 +1,7 @@
 """What is recorded about a step that began under an owner who has lost the run."""
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Final, Protocol
 
 from pullcord.core.events import (
     AttentionRaised,
@@ -12,6 +13,7 @@ from pullcord.core.events import (
 )
 from pullcord.core.limits import Reserve
 from pullcord.core.run import Run, Step
+from pullcord.core.states import RunState
 from pullcord.core.undo import undo_item
 
 _PERHAPS: Final = ("perhaps it itself, in the process that lost the run",)
@@ -21,11 +23,55 @@ _ACTING: Final = (
 )
 
 
-def acting_for(run: Run) -> tuple[str, ...]:
-    """The owners that were doing something in the world when they lost the run: a step, or an undo.
-    There may be several: one of them may have died before it could judge what others had begun."""
-    owners = (step.owner for step in run.steps.values() if step.owner)
+_RELEASES: Final = (RunState.RUNNING, RunState.PAUSING, RunState.STOPPING, RunState.CANCELLING)
+
+
+def acting_for(run: Run, holder: str) -> tuple[str, ...]:
+    """The owners that were doing something in the world when they lost the run: a step, an undo or
+    a release. There may be several: one of them may have died before it could judge what others
+    had begun. `holder`: who has not given it back; empty: its last owner has, and with it an undo
+    that was under way."""
+    owners = [
+        step.owner
+        for step in run.steps.values()
+        if step.owner and (step.status == "started" or holder or step.owner != run.owner)
+    ]
+    if not owners and holder and run.defers and run.state in _RELEASES:
+        owners = [holder]
     return tuple(dict.fromkeys(owners))
+
+
+class Before(Protocol):
+    """What is known of an owner that was doing something when it lost the run."""
+
+    def may_act(self, run_in: str, /) -> bool:
+        """Whether nobody could see to it that what it had begun there is over."""
+        ...
+
+
+def lost_calls(run: Run, before: Mapping[str, Before]) -> list[Event]:
+    """Return what the next owner records of what no step stands for and an owner before had begun:
+    an undo, which is begun again, and a release. `before`: those of `acting_for`.
+
+    Releases leave no intent: they come one by one, the last one first, when nothing else is under
+    way. So it is known which one it may be, and not whether it had begun.
+    """
+    owners = {step.owner for step in run.steps.values()}
+    lost = {
+        f"lost-{step}"[:64]: f"The undo of step {known.name!r} {_ACTING}"
+        for step, known in run.steps.items()
+        if known.undo == "started" and known.owner in before
+        if before[known.owner].may_act(known.undo_in)
+    }
+    releases = [one for owner, one in before.items() if owner not in owners]
+    if run.defers and any(one.may_act("") for one in releases):
+        defer, name = next(reversed(run.defers.items()))
+        lost[f"lost-{defer}"[:64]] = f"The release of {name!r} {_ACTING}"
+    return [
+        AttentionRaised(item=item, kind="not_stoppable", text=text)
+        for item, text in lost.items()
+        if item not in run.attention
+    ]
 
 
 def judged(run: Run, step: str, *, may_act: bool = False) -> list[Event]:

@@ -16,7 +16,7 @@ from pullcord.core.states import TERMINAL, RunState
 from pullcord.core.trail import Runaway, Trail
 
 StepStatus: TypeAlias = Literal["started", "finished", "failed", "interrupted", "in_doubt"]
-SNAPSHOT_FORMAT: Final = 8
+SNAPSHOT_FORMAT: Final = 9
 """Raised whenever the meaning or shape of `Run` changes: older snapshots are then folded anew."""
 
 
@@ -34,6 +34,7 @@ class Step(msgspec.Struct, frozen=True, omit_defaults=True):
     undo: Literal["", "wanted", "started", "undone", "failed"] = ""
     settled: Choice | Literal[""] = ""  # a person's word on a step in doubt
     undo_attempt: int = 0
+    undo_in: RunIn = ""  # where that is carried out
     maybe: bool = False  # it failed, and may have had its effect all the same
     began: bool = True  # False: its intent was recorded, and it was stopped before it began
     tool: str = ""

@@ -44,7 +44,7 @@ from pullcord.core.events import (
 )
 from pullcord.core.fold import evolve
 from pullcord.core.forget import forget
-from pullcord.core.judging import acting_for, judged, testimony
+from pullcord.core.judging import acting_for, judged, lost_calls, testimony
 from pullcord.core.resting import needs_no_agent_to_end, nothing_to_stop_or_undo
 from pullcord.core.run import Run
 from pullcord.core.runaway import seen
@@ -578,7 +578,7 @@ class Ledger:
         if not (is_due or is_left):
             return None
         lease = Lease(run_id, how.owner, head.epoch + 1)
-        before = () if mine else acting_for(self._at(tx, head))
+        before = () if mine else acting_for(self._at(tx, head), head.holder.owner)
         alive_ms = last_sign_of_life(tx, head.holder)
         claimed = msgspec.structs.replace(how, epoch=lease.epoch, alive_ms=alive_ms)
         if head.state is RunState.PAUSING:  # paused is said when its steps are judged
@@ -695,9 +695,9 @@ class Ledger:
             known = run.steps[step]
             return before[known.owner].may_act(known.run_in)
 
-        events = [
-            event for step in run.open_steps() for event in judged(run, step, may_act=acts(step))
-        ]
+        events = lost_calls(run, before)
+        for step in run.open_steps():
+            events += judged(run, step, may_act=acts(step))
         for part, text in joined(tx.live(run_id, after_pos=0)).items():
             step = run.step_of_output(part)
             events.append(TextEnded(part=part, text=text, complete=False, step=step))

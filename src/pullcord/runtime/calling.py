@@ -3,7 +3,6 @@
 import asyncio
 import inspect
 from collections.abc import Awaitable, Callable
-from functools import partial
 from typing import Any, Final, TypeAlias
 
 import msgspec
@@ -14,6 +13,7 @@ from pullcord.core.run import output_part
 from pullcord.core.secrets import names_a_secret
 from pullcord.core.values import NULL, Json, dump, load
 from pullcord.errors import InvalidInput
+from pullcord.runtime.apart import Apart
 from pullcord.runtime.approvals import Granted, approved, withdraw_cards
 from pullcord.runtime.driver import Driver
 from pullcord.runtime.failing import Cut, Lost, ToolFailed, Vanished
@@ -127,12 +127,18 @@ class ToolCall:
     async def _permit(self) -> Permit:
         call = self._call(self._args)
         granted = Granted(self._args)
-        if self._tool.policy.needs_approval(call):
+        if self._needs_approval(call):
             await pass_or_cut(self._driver, dump(self._args), part=f"args-{self._identity.id}")
             granted = await approved(self._driver, self._identity, self._tool, call, self._ask)
         else:
             await withdraw_cards(self._driver, self._identity)
         return Permit(dump(granted.args), granted.question, granted.call)
+
+    def _needs_approval(self, call: Call) -> bool:
+        policy = self._tool.policy
+        if not callable(policy.approve):
+            return policy.needs_approval(call)
+        return self._apart(policy.approve).ask(lambda: policy.needs_approval(call))
 
     async def _probe(self, args: Json) -> Probed | None:
         """What the tool itself says about a call that was cut off. None: it cannot tell."""
@@ -151,9 +157,16 @@ class ToolCall:
         """Call one of the tool's own functions about a call. It only reads."""
         call = msgspec.structs.replace(call, args=self._revealed(call.args))
         await self._driver.may_start()
-        async with asyncio.timeout(_CHECK_S):
-            minds = partial(self._driver.mind, f"a look of {call.tool!r}")
-            return await about(function, call, self._context(None), minds)
+        apart = self._apart(function)
+        work = about(function, call, self._context(None), apart.started)
+        with self._driver.busy():
+            ended = await apart.call(work, within_s=_CHECK_S)
+        if ended.error:
+            raise ended.error
+        return ended.value
+
+    def _apart(self, function: Any) -> Apart:
+        return Apart(self._driver, self._identity.id, f"a look of {self._tool.name!r}", function)
 
     def _context(self, flight: Flight | None) -> ToolContext:
         return ToolContext(

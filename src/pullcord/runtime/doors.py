@@ -20,12 +20,14 @@ from pullcord.errors import (
 )
 from pullcord.journal.ledger import Change, Claim, Lease
 from pullcord.runtime.alarms import Alarm
+from pullcord.runtime.apart import Apart
 from pullcord.runtime.flight import Flight, current_flight
 from pullcord.runtime.gate import Gate
 from pullcord.runtime.memory import Memory
 from pullcord.runtime.observing import UNSEEN, Life
 from pullcord.runtime.ownership import Ownership, Wanted
 from pullcord.runtime.site import Site
+from pullcord.runtime.started import Started
 from pullcord.runtime.tools import Tool
 
 _log: Final = logging.getLogger("pullcord.runtime")
@@ -51,6 +53,7 @@ class Doors:
         self.makes_deps: Callable[[], Any] | None = None  # what its agent needs: made anew by this
         self.is_only_unwinding = False  # entered only to find out how to release what it holds
         self._flights: set[Flight] = set()
+        self.aparts: set[Apart] = set()  # calls that no step stands for: undos, releases, looks
         self._waiting = 0  # doors that wait for an answer, a child, a timer
         self._busy: list[asyncio.Task[Any] | None] = []  # whose doors are doing something
         self._news = asyncio.Event()
@@ -182,7 +185,7 @@ class Doors:
         """Why the kill switch lets nothing start for this run. Empty: it does."""
         return self.site.switch.refusal(*self.whose)
 
-    def mind(self, what: str, goes_on: Callable[[], bool]) -> None:
+    def mind(self, what: str, goes_on: Callable[[], bool] | Started) -> None:
         """Something is begun for this run that no step stands for. If it goes on although the kill
         switch holds the run, it is named."""
         self.site.mind(self.whose, f"{what} of run {self.run.id}", goes_on)
@@ -250,6 +253,8 @@ class Doors:
     async def fly(self, flight: Flight, call: Callable[[], Awaitable[Any]]) -> list[Event] | None:
         """Carry a step out, whose intent is recorded. Return what its outcome was recorded as."""
         self._flights.add(flight)
+        if flight.started:
+            flight.started.store = self.site.journal.path
         try:
             # A cancel that was acknowledged while the intent was on its way back to us counts.
             await self._try(self.mine.catch_up)

@@ -135,6 +135,7 @@ class Driver(Doors):
             await judge_what_was_begun(self, self._claim)
             await end_texts(self)
             if self.run.state is _S.PAUSING:  # its owner was lost before it could say so
+                await self._name_what_goes_on()
                 await self.record(Paused(rung="abandoned"))
             self.news()
             self.memory = await self._try(lambda: remember(self.site.journal, self.run))
@@ -230,6 +231,7 @@ class Driver(Doors):
         elif not self._knows_how():
             self._ask_how()
         elif self._undone(hurry=False) or self._leaves_undo_to_others():
+            await self._name_what_goes_on()
             await self._give_back()
 
     def _wake_waiters(self) -> None:
@@ -295,6 +297,7 @@ class Driver(Doors):
             await self._finish()
         elif not self._busy and all(flight.is_held for flight in self._flights):
             frozen = tuple(sorted(flight.name for flight in self._flights if flight.is_frozen))
+            await self._name_what_goes_on()
             await self.record(Paused(rung=self._highest(), frozen=frozen))
             self._say_why()
             self.news()
@@ -308,6 +311,8 @@ class Driver(Doors):
     async def _resting(self) -> None:
         """Paused or waiting: kept in memory for a while, ready to go on at once."""
         self.gate.shut()
+        if self.run.state is _S.PAUSED:  # one that was waiting was paused without us
+            await self._name_what_goes_on()
         has_ended = self._is_through and not self.run.living_children()
         is_kept = not self._is_leaving and not self._is_parking
         if self.run.state is _S.WAITING and (self.gate.holding or has_ended) and is_kept:
@@ -402,7 +407,7 @@ class Driver(Doors):
         if not self._released(hurry=is_hurried):
             return
         await end_texts(self)
-        await name_what_goes_on(self)
+        await self._name_what_goes_on()
         if await self.record(Cancelled(rung=self._highest()), release=True):
             self._is_over = True
         self.news()
@@ -438,6 +443,9 @@ class Driver(Doors):
         self.news()
         return None
 
+    async def _name_what_goes_on(self) -> None:
+        await self._try(lambda: name_what_goes_on(self.site.journal, self.run))
+
     async def _cancel_children(self) -> None:
         gone = Cancel(by=self.run.id, reason="its parent failed", source="parent")
         for child in self.run.living_children():
@@ -465,6 +473,8 @@ class Driver(Doors):
             self._undoing.leave(now=True)
         if self._releasing:
             self._releasing.leave()
+        for apart in tuple(self.aparts):
+            apart.cut()
         self._is_silenced = self._is_silenced or self.run.state is _S.STOPPING
         self._is_parking = True
         self._unwound()  # its own code too: it is entered again when somebody resumes it
@@ -484,6 +494,8 @@ class Driver(Doors):
                 flight.transport()
             if flight.started:
                 flight.started.kill()
+        for apart in tuple(self.aparts):
+            apart.kill()
 
     def going_on(self) -> list[tuple[str, str]]:
         """What goes on although the kill switch holds it. Asked by its thread."""
@@ -522,10 +534,14 @@ class Driver(Doors):
 
     def _land(self, flight: Flight) -> None:
         self._flights.discard(flight)
+        what, started = f"what step {flight.name!r} has started", flight.started
         if flight.rung == "abandoned" or (flight.rung and flight.is_working):
-            self.mind(f"step {flight.name!r}", lambda: flight.is_working)
-        elif flight.started and (started := flight.started).is_told_of:
-            self.mind(f"what step {flight.name!r} has started", lambda: started.goes_on)
+            what = f"step {flight.name!r}"
+            self.mind(what, lambda: flight.is_working)
+        else:
+            flight.started = None  # from here on only what goes on refers to it
+        if started:
+            self.mind(what, started)
         is_stopping = self.run.state in (_S.PAUSING, _S.CANCELLING)
         if is_stopping and (flight.rung == "abandoned" or not self._rung):
             self._rung = flight.rung

@@ -33,7 +33,7 @@ from pullcord.runtime.failing import Cut, Happened, Lost, ToolFailed, Vanished, 
 from pullcord.runtime.manner import Manner
 from pullcord.runtime.ownership import Wanted, together
 from pullcord.runtime.processes import NotStarted, Process
-from pullcord.runtime.started import HURRY_S, STARTER, Started
+from pullcord.runtime.started import HURRY_S, IGNORES, STARTER, Started
 from pullcord.warden.frames import own_place, own_traceback
 
 Record = Callable[[Wanted], Awaitable[list[Event]]]
@@ -41,7 +41,6 @@ Call = Callable[[], Awaitable[Any]]
 Pass = Callable[[Event], Awaitable[Event]]
 _NUDGE_S: Final = 0.5  # how long a call may take to see that its connection was shut
 _WARDEN_S: Final = 3.0  # what the warden may take beyond its ladder before it is not believed in
-_IGNORES: Final = "its function, which ignores being cancelled"
 
 
 class Flight:
@@ -300,6 +299,8 @@ class Flight:
             return await call()
         except (SystemExit, KeyboardInterrupt) as error:  # asyncio would end the whole loop
             raise ToolFailed(described(error)) from None
+        finally:
+            STARTER.set(None)  # so that only what goes on refers to it
 
     def _outcome(self, inner: asyncio.Task[Any]) -> Event:
         if inner.cancelled():
@@ -424,7 +425,7 @@ class Flight:
     async def _let_go(self, inner: asyncio.Task[Any]) -> list[Event] | None:
         """It ignores every way of stopping it. Say so, and keep what still comes out of it."""
         itself = "a thread, which cannot be stopped" if self.manner.run_in == "thread" else ""
-        self._left = (itself or _IGNORES, *self._left)
+        self._left = (itself or IGNORES, *self._left)
         outcome = self._cut()
         what = ", ".join(self._left) if itself or len(self._left) > 1 else ""
         recorded = await self._record(together(outcome, self._left_behind(what)))

@@ -37,6 +37,7 @@ from pullcord.errors import NotReached
 from pullcord.journal.journal import Journal
 from pullcord.journal.reading import START, Cursor, Item
 from pullcord.journal.store import LiveText
+from pullcord.runtime.left_behind import name_if_stopped
 from pullcord.runtime.limiting import Given
 from pullcord.runtime.outcome import outcome
 
@@ -180,7 +181,8 @@ class RunHandle:
         ack = await self._ask(command)
         if ack.holds and ack.state in NEEDS_OWNER:
             state = await self._journal.bring_to_rest(self.id)
-            return msgspec.structs.replace(ack, state=state or ack.state)
+            ack = msgspec.structs.replace(ack, state=state or ack.state)
+        await name_if_stopped(self._journal, self.id)
         return ack
 
     # --- look and wait ---

@@ -1,20 +1,26 @@
 """What an owner records about things that nobody will finish: steps, texts, steps out of code."""
 
-from typing import Final, Protocol
+import asyncio
+from collections.abc import Mapping
+from typing import Final, Protocol, TypeAlias
 
 from pullcord.core.events import AttentionRaised, CallRefused, Event, TextEnded
-from pullcord.core.judging import judged
+from pullcord.core.judging import judged, lost_calls
 from pullcord.core.run import Run
+from pullcord.core.states import RunState
+from pullcord.core.undo import undo_item
 from pullcord.errors import ImpossibleEvent
+from pullcord.journal.journal import Journal
 from pullcord.journal.ledger import Claim
 from pullcord.journal.store import joined
 from pullcord.runtime.identity import LONG_IDS, named
 from pullcord.runtime.memory import Memory
 from pullcord.runtime.ownership import Wanted, together
 from pullcord.runtime.site import Site
-from pullcord.runtime.started import left_running
+from pullcord.runtime.started import Started, is_any_known, left_running
 
 _LOOKS: Final = 5
+Left: TypeAlias = Mapping[Started, tuple[str, ...]]
 
 
 class Owner(Protocol):
@@ -31,6 +37,9 @@ class Owner(Protocol):
 async def judge_what_was_begun(owner: Owner, claim: Claim) -> None:
     """Judge what the owner before had begun, when it has let go of it."""
     before = await owner.site.journal.let_go_by(claim)
+    lost = lost_calls(owner.run, before)
+    if lost:
+        await owner.record(together(*lost))
     for step in owner.run.open_steps():
         known = owner.run.steps[step]
         may_act = before[known.owner].may_act(known.run_in)
@@ -60,19 +69,63 @@ async def end_texts(owner: Owner) -> None:
             return
 
 
-async def name_what_goes_on(owner: Owner) -> None:
-    """What steps of this life have started and left running when they were done. It may serve
-    other runs too, so it is named and not stopped."""
-    for step, left in left_running(owner.run.id).items():
-        known = owner.run.steps.get(step)
-        if known is None or known.status != "finished" or known.still_running == left:
+async def name_what_goes_on(journal: Journal, run: Run) -> None:
+    """Name what was started for this run, or for one that worked for it and is over, and was left
+    running in this process. It may serve other runs too, so it is not stopped. A stop of a run
+    that rests takes hold without its owner: this needs no licence."""
+    has_family = bool(run.children)
+
+    def is_of_it(one: Started) -> bool:
+        return one.store == journal.path and (has_family or one.run_id == run.id)
+
+    if not is_any_known(is_of_it):
+        return
+    found = left_running(asyncio.get_running_loop())
+    found = {of: left for of, left in found.items() if is_of_it(of)}
+    runs = [run]
+    if any(of.run_id != run.id for of in found):
+        runs += [one for one, _ in await journal.members(run.id) if _is_over(one)]
+    for one in runs:
+        for item in _untold(one, found):
+            await journal.remark(one.id, item)
+
+
+async def name_if_stopped(journal: Journal, run_id: str) -> None:
+    """The same, if the record says that somebody has stopped the run."""
+    if is_any_known(lambda one: one.store == journal.path):
+        run = await journal.load(run_id)
+        if run.state in (RunState.PAUSED, RunState.CANCELLED):
+            await name_what_goes_on(journal, run)
+
+
+def _is_over(run: Run) -> bool:
+    return run.ended or run.state is RunState.PAUSED
+
+
+def _untold(run: Run, found: Left) -> list[AttentionRaised]:
+    """What of all this is the run's, and is not named yet. A step that is under way is still to
+    be judged, with what it has started."""
+    items: dict[str, AttentionRaised] = {}
+    for of, left in found.items():
+        known = run.steps.get(of.step)
+        if of.run_id != run.id or (not of.what and (known is None or known.status == "started")):
             continue
+        said = "".join(f"{run.attention.get(i, '')}." for i in (of.step, undo_item(of.step)))
+        if all(f"{name}," in said or f"{name}." in said for name in left):
+            continue
+        before = known.still_running if known and known.rung == "abandoned" else ()
+        if of.step in items:
+            before = items[of.step].still_running
+        left = tuple(dict.fromkeys((*before, *left)))
+        what = of.what or f"step {known.name!r}" if known else of.what
         text = (
-            f"Step {known.name!r} is done, and what it has started still runs: {', '.join(left)}. "
-            "Stop it by hand, if nothing else needs it."
+            f"{what[0].upper()}{what[1:]} is over, and what it has started still runs: "
+            f"{', '.join(left)}. Stop it by hand, if nothing else needs it."
         )
-        kind = "not_stoppable"
-        await owner.record(AttentionRaised(item=step, kind=kind, text=text, still_running=left))
+        items[of.step] = AttentionRaised(
+            item=of.step, kind="not_stoppable", text=text, still_running=left
+        )
+    return list(items.values())
 
 
 async def name_the_vanished(owner: Owner) -> None:

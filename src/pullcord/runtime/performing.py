@@ -3,10 +3,10 @@
 import asyncio
 import inspect
 import threading
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from contextvars import copy_context
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any
 
 import msgspec
 
@@ -16,22 +16,21 @@ from pullcord.killswitch.flags import Whose
 from pullcord.runtime.failing import ToolFailed, described
 from pullcord.runtime.output import Output
 from pullcord.runtime.processes import Process, Processes, address_of, encoded
+from pullcord.runtime.started import Started
 from pullcord.runtime.thread_stop import ThreadStop
 from pullcord.runtime.tools import wants_context
 from pullcord.warden.worker import Answer, Given
 
-Minds: TypeAlias = Callable[[Callable[[], bool]], None]
-"""Told how to see whether what was begun goes on: a thread does, whatever becomes of its task."""
 
-
-async def about(function: Any, call: Call, context: ToolContext, minds: Minds) -> Any:
-    """Call it in this process: awaited, or in a thread if it is not async."""
+async def about(function: Any, call: Call, context: ToolContext, of: Started) -> Any:
+    """Call it in this process: awaited, or in a thread if it is not async. That belongs to `of`:
+    it goes on whatever becomes of who waits for it."""
     raw = getattr(function, "__pullcord_tool__", function)
     args = (context, call) if wants_context(raw) else (call,)
     try:
         if inspect.iscoroutinefunction(raw):
             return await raw(*args)
-        value = await in_thread(lambda: raw(*args), None, {}, minds)
+        value = await in_thread(lambda: raw(*args), None, {}, of)
         return await value if inspect.isawaitable(value) else value
     except (SystemExit, KeyboardInterrupt) as error:  # asyncio would end the whole loop
         raise ToolFailed(described(error)) from None
@@ -79,7 +78,7 @@ async def in_thread(
     function: Any,
     context: ToolContext | None,
     args: dict[str, Any],
-    minds: Minds | None = None,
+    of: Started | None = None,
     stop: ThreadStop | None = None,
 ) -> Any:
     """In a thread of its own, which nobody waits for when the program ends."""
@@ -111,9 +110,9 @@ async def in_thread(
             pass  # the loop is closed: nobody is left to be told
 
     thread = threading.Thread(target=work, daemon=True, name="pullcord-tool")
+    if of:
+        of.started_thread(thread)
     thread.start()
-    if minds:
-        minds(thread.is_alive)
     return await asyncio.shield(done)
 
 

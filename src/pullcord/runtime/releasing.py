@@ -7,8 +7,11 @@ from typing import Any, Final, Protocol
 from pullcord.core.events import AttentionRaised, Event, Released
 from pullcord.core.run import Run
 from pullcord.errors import Fenced, Interrupted
+from pullcord.runtime.apart import Apart
 from pullcord.runtime.failing import described
+from pullcord.runtime.left_behind import name_what_goes_on
 from pullcord.runtime.site import Site
+from pullcord.runtime.started import Started
 
 _LAST_S: Final = 0.05
 
@@ -17,6 +20,7 @@ class Holder(Protocol):
     """Whose things are released: a driver."""
 
     site: Site
+    aparts: set[Apart]
     defers: dict[str, Callable[[], Awaitable[object]]]
 
     @property
@@ -24,7 +28,7 @@ class Holder(Protocol):
     async def record(self, wanted: Event, /) -> list[Event]: ...
     async def licensed(self) -> None: ...
     def refusal(self) -> str: ...
-    def mind(self, what: str, goes_on: Callable[[], bool], /) -> None: ...
+    def mind(self, what: str, goes_on: Callable[[], bool] | Started, /) -> None: ...
     def later(self, work: Coroutine[Any, Any, None], /) -> None: ...
     def news(self) -> None: ...
 
@@ -34,7 +38,7 @@ class Releasing:
 
     def __init__(self, holder: Holder) -> None:
         self._holder = holder
-        self._call: asyncio.Future[object] | None = None
+        self._call: Apart | None = None
         self._is_hurried = self._is_left = False
         self.is_over = False
         holder.later(self._go_through())
@@ -43,13 +47,13 @@ class Releasing:
         """Wait for none of it any longer."""
         self._is_hurried = True
         if self._call:
-            self._call.cancel()
+            self._call.cut()
 
     def leave(self) -> None:
         """The kill switch is engaged: what is under way is cut, and called again later."""
         self._is_left = True
         if self._call:
-            self._call.cancel()
+            self._call.cut()
 
     async def _go_through(self) -> None:
         try:
@@ -59,6 +63,7 @@ class Releasing:
                     return
                 error = await self._release(defer, name)
                 if error and self._is_left:
+                    await name_what_goes_on(self._holder.site.journal, self._holder.run)
                     return
                 if error:
                     text = f"{name!r} could not be released: {error}"
@@ -74,18 +79,16 @@ class Releasing:
         """Return what went wrong, or nothing."""
         if defer not in self._holder.defers:
             return "LookupError: the agent does not say any more how"
-        seconds = self._holder.site.habits.release_s
-        call = self._call = asyncio.ensure_future(self._holder.defers[defer]())
-        self._holder.mind(f"release {name!r}", lambda: not call.done())
-        await asyncio.wait({call}, timeout=_LAST_S if self._is_hurried else seconds)
-        if not call.done():
-            call.cancel()
-            await asyncio.wait({call}, timeout=_LAST_S)
-            call.add_done_callback(lambda late: late.cancelled() or late.exception())
-            return f"TimeoutError: it took longer than {seconds:g} s"
-        if call.cancelled():
-            return "CancelledError: there was no more time for it"
-        failed = call.exception()
+        seconds = _LAST_S if self._is_hurried else self._holder.site.habits.release_s
+        release = self._holder.defers[defer]
+        call = self._call = Apart(self._holder, defer, f"release {name!r}", release)
+        _, failed = await call.call(_awaited(release), within_s=seconds)
+        if isinstance(failed, asyncio.CancelledError):
+            return f"CancelledError: there was no more time for it{call.said}"
         if failed is not None and not isinstance(failed, Exception | Interrupted):
             raise failed
-        return described(failed) if failed else ""
+        return f"{described(failed)}{call.said}" if failed else ""
+
+
+async def _awaited(release: Callable[[], Awaitable[object]]) -> object:
+    return await release()

@@ -50,6 +50,7 @@ from pullcord.runtime.holding import Holding
 from pullcord.runtime.hooks import Hook
 from pullcord.runtime.identity import LONG_IDS, new_run_id
 from pullcord.runtime.leaseholder import Leaseholder
+from pullcord.runtime.left_behind import name_if_stopped
 from pullcord.runtime.licence import Licence
 from pullcord.runtime.limiting import Given, limits_for
 from pullcord.runtime.logs import Redacted
@@ -58,6 +59,7 @@ from pullcord.runtime.policy_names import PolicyNames
 from pullcord.runtime.processes import Processes
 from pullcord.runtime.site import Habits
 from pullcord.runtime.start_hooks import install_start_hooks
+from pullcord.runtime.started import Started, is_any_known
 from pullcord.runtime.switch import Switch
 from pullcord.runtime.tools import Policies, check_policy, policy_of
 from pullcord.takeover import address_of
@@ -121,6 +123,7 @@ class Runtime:
         self._couriers = Couriers(journal, self.clock, hooks, self.habits)
         self.agents: dict[str, Agent] = as_agents(agents or {})
         self._guards = {n: Guards((*guards, *a.guards)) for n, a in self.agents.items()}
+        self._moved: set[str] = set()  # runs that somebody has moved, and nobody drives here
         self._left_alone: set[str] = set()  # damaged, or written by a newer build
         self._tasks: set[asyncio.Task[None]] = set()
         self._is_entered = self._is_closing = False
@@ -357,7 +360,7 @@ class Runtime:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    def mind(self, whose: "list[Whose]", what: str, goes_on: Callable[[], bool]) -> None:
+    def mind(self, whose: "list[Whose]", what: str, goes_on: Callable[[], bool] | Started) -> None:
         """Something goes on that no step stands for. The kill switch has to know."""
         self._holding.mind(whose, what, goes_on)
 
@@ -380,7 +383,12 @@ class Runtime:
             if driver := self._drivers.get(run_id):
                 driver.heard(seq)
             else:
+                if is_any_known(self._is_not_driven):
+                    self._moved.add(run_id)
                 self._work.set()
+
+    def _is_not_driven(self, started: Started) -> bool:
+        return started.store == self.journal.path and started.run_id not in self._drivers
 
     async def _keep_house(self) -> None:
         again_s = self.habits.lease_s / 3
@@ -390,6 +398,8 @@ class Runtime:
                     ending = await self.journal.free_the_gone()
                     again_s = _ENDING_S if ending else self.habits.lease_s / 3
                     await self.journal.finish_cancelled()
+                while self._moved:  # somebody may have stopped what rests, or was parked here
+                    await name_if_stopped(self.journal, self._moved.pop())
                 if self.agents:  # who knows none looks and controls, and drives nothing
                     if self.switch.raised:
                         await self.journal.hold()

@@ -16,6 +16,7 @@ import threading
 import weakref
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
+from contextlib import suppress
 from contextvars import Context, ContextVar
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
@@ -25,21 +26,29 @@ from pullcord.runtime.child_processes import ChildProcesses
 
 HURRY_S: Final = 0.05
 _LOOK_S: Final = 0.005  # how often is looked whether it is over: no thread tells of its end
+_LOOK_AT: Final = 64  # after how many more that have started something is looked who is done
 _KILL_S: Final = 2.0  # how long the kernel may take to bury what was killed
 _OURS: Final = str(Path(__file__).parent.parent) + "/"
 _INSTALLED: Final = ("/site-packages/", "/dist-packages/")
+
+IGNORES: Final = "its function, which ignores being cancelled"
 
 Reached: TypeAlias = Literal["", "terminated", "killed", "abandoned"]
 AnyTask: TypeAlias = "asyncio.Task[Any]"
 
 
 class Started:
-    """What one attempt of a step has started. Others may add to it and ask it from any thread."""
+    """What one call of the host's code has started: an attempt of a step, an undo, a release, a
+    look. Others may add to it and ask it from any thread."""
 
-    def __init__(self, run_id: str, step: str, home: str = "") -> None:
-        """`home`: the file of the step's own function."""
-        self.run_id, self.step = run_id, step
+    def __init__(
+        self, run_id: str, step: str, home: str = "", *, what: str = "", store: str = ""
+    ) -> None:
+        """`home`: the file of the function itself. `what`: what was called, if not a step."""
+        self.run_id, self.step, self.what = run_id, step, what
+        self.store = store  # where its run is kept: runs of two stores may have the same id
         self._home = home
+        self._adding = threading.Lock()
         self._loop = asyncio.get_running_loop()
         self._popens: list[weakref.ref[Any]] = []
         self._pids: list[int] = []
@@ -47,16 +56,19 @@ class Started:
         self._threads: list[threading.Thread] = []
         self._works: dict[Future[Any], str] = {}
         self._tasks: set[AnyTask] = set()  # of those of the step, as found when last looked
+        _KNOWN.add(self)
 
     # --- told while it goes on, by the thread that starts it ---
 
     def started_popen(self, popen: Any) -> None:
-        self._popens = [ref for ref in self._popens if _is_running(ref)]
-        self._popens.append(weakref.ref(popen))
+        with self._adding:
+            self._popens = [ref for ref in self._popens if _is_running(ref)]
+            self._popens.append(weakref.ref(popen))
         _TOLD.add(self)
 
     def forked(self, pids: Iterable[int]) -> None:
-        self._pids += pids
+        with self._adding:
+            self._pids += pids
         _TOLD.add(self)
 
     def started_thread(self, thread: threading.Thread) -> None:
@@ -111,19 +123,20 @@ class Started:
     def goes_on(self) -> bool:
         return bool(self.left())
 
-    @property
-    def is_told_of(self) -> bool:
-        """Whether it has started anything but tasks that has not ended."""
-        if not (self._popens or self._pids or self._threads or self._works):
-            return False
+    def seen(self, tasks: Iterable[AnyTask]) -> tuple[str, ...]:
+        """The names of what goes on now, of which these are the tasks."""
         self._take_processes()
-        return self.goes_on
-
-    def own(self, tasks: Iterable[AnyTask]) -> tuple[str, ...]:
-        """The names of what goes on now; of these tasks of it, those that no library runs."""
-        self._take_processes()
-        self._tasks = {task for task in tasks if not self._is_of_a_library(task)}
+        self._tasks = set(tasks)
         return self.left()
+
+    @property
+    def is_idle(self) -> bool:
+        """Nothing goes on that has to be asked for: tasks are found without it."""
+        self._take_processes()
+        return not (self._living() or self._works or self._pending())
+
+    def _pending(self) -> bool:
+        return any(t.ident is None or t.is_alive() for t in tuple(self._threads))
 
     async def _ends_or(self, is_enough: Callable[[], bool]) -> None:
         await asyncio.sleep(0)
@@ -151,7 +164,7 @@ class Started:
     def _take_stock(self) -> bool:
         """Find what is there now. True: something is."""
         self._take_processes()
-        self._tasks = {task for task in _all_tasks(self._loop) if starter_of(task) is self}
+        self._tasks = {task for task in _all_tasks({self._loop}) if starter_of(task) is self}
         return bool(self._tasks)
 
     def _is_of_a_library(self, task: AnyTask) -> bool:
@@ -159,44 +172,72 @@ class Started:
         return bool(package) and package != _package_of(self._home)
 
     def _take_processes(self) -> None:
-        popens = (ref() for ref in self._popens if _is_running(ref))
-        pids = [*self._pids, *(popen.pid for popen in popens if popen)]
-        if pids and self._children is None:
-            self._children = ChildProcesses()
-        for pid in pids:
-            assert self._children
-            self._children.add(pid)
-        self._pids = []
-        self._popens = []
+        with self._adding:
+            popens = (ref() for ref in self._popens if _is_running(ref))
+            pids = [*self._pids, *(popen.pid for popen in popens if popen)]
+            if pids and self._children is None:
+                self._children = ChildProcesses()
+            for pid in pids:
+                assert self._children
+                self._children.add(pid)
+            self._pids = []
+            self._popens = []
 
     def _living(self) -> list[str]:
         return sorted(self._children.living()) if self._children else []
 
 
-_TOLD: Final = weakref.WeakSet[Started]()
-"""Those that have started something other than tasks; whatever goes on keeps them here."""
+class _Told:
+    """Those that have started something other than tasks. They are kept until that has ended:
+    nothing else refers to who has started a process."""
+
+    def __init__(self) -> None:
+        self._kept: set[Started] = set()
+        self._looked = 0  # how many there were when last looked which have nothing any more
+
+    def add(self, one: Started) -> None:
+        self._kept.add(one)
+        if len(self._kept) > 2 * self._looked + _LOOK_AT:
+            self.still()
+
+    def still(self) -> tuple[Started, ...]:
+        for one in tuple(self._kept):
+            if one.is_idle:
+                self._kept.discard(one)
+        self._looked = len(self._kept)
+        return tuple(self._kept)
+
+
+_TOLD: Final = _Told()
+_KNOWN: Final = weakref.WeakSet[Started]()
+"""All of them that something refers to: what they have started, or who has called them."""
 STARTER: Final[ContextVar[Started | Literal["shared"] | None]] = ContextVar(
     "pullcord-starter", default=None
 )
 """The step that whatever is started in this context belongs to; `shared`: to no step."""
 
 
-def left_running(run_id: str) -> dict[str, tuple[str, ...]]:
-    """What goes on that steps of this run have started in this process, by step."""
-    tasks: dict[Started, list[AnyTask]] = {one: [] for one in tuple(_TOLD)}
-    for task in _all_tasks(asyncio.get_running_loop()):
+def is_any_known(whose: Callable[[Started], bool]) -> bool:
+    """Whether one of these may have something that goes on. Cheap: no task is looked at."""
+    try:
+        return any(whose(one) for one in _KNOWN)
+    except RuntimeError:  # another thread has begun something meanwhile
+        return True
+
+
+def left_running(*loops: asyncio.AbstractEventLoop) -> dict[Started, tuple[str, ...]]:
+    """What goes on in this process that was started by code of a run, by who has started it: its
+    names. `loops`: at least theirs are looked at. From any thread."""
+    tasks: dict[Started, list[AnyTask]] = {one: [] for one in _TOLD.still()}
+    for task in _all_tasks(loops):
         if (of := starter_of(task)) is not None:
             tasks.setdefault(of, []).append(task)
-    found: dict[str, tuple[str, ...]] = {}
-    for of, theirs in tasks.items():
-        if of.run_id == run_id and (left := of.own(theirs)):
-            found[of.step] = (*found.get(of.step, ()), *left)
-    return found
+    return {of: left for of, theirs in tasks.items() if (left := of.seen(theirs))}
 
 
 def starter_of(task: AnyTask) -> Started | None:
     """The step that a task works for, if it goes on and is not one of this runtime's own."""
-    if task.done() or task is asyncio.current_task():
+    if task.done() or task.get_loop().is_closed() or task is _current_task():
         return None
     context = context_of(task)
     of = context.get(STARTER) if context is not None else None
@@ -236,9 +277,20 @@ def context_of(task: AnyTask) -> Context | None:
     return next((one for one in gc.get_referents(task) if type(one) is contextvars.Context), None)
 
 
-def _all_tasks(loop: asyncio.AbstractEventLoop) -> set[AnyTask]:
-    """The tasks of this loop, and of loops in other threads as far as asyncio lists them."""
-    found = asyncio.all_tasks(loop)
+def _current_task() -> "AnyTask | None":
+    """The task that asks; None also in a thread without an event loop."""
+    try:
+        return asyncio.current_task()
+    except RuntimeError:
+        return None
+
+
+def _all_tasks(loops: Iterable[asyncio.AbstractEventLoop]) -> set[AnyTask]:
+    """The tasks of these loops, and of others as far as asyncio lists them."""
+    found: set[AnyTask] = set()
+    for loop in loops:
+        with suppress(RuntimeError):  # it is another thread's, and very busy: the next look has it
+            found |= asyncio.all_tasks(loop)
     for name in ("_all_tasks", "_scheduled_tasks", "_eager_tasks"):
         others: Any = getattr(asyncio.tasks, name, ())
         for _ in range(100):

@@ -19,6 +19,7 @@ from pullcord.core.events import (
     DoubtSettled,
     Event,
     LateResult,
+    RunIn,
     StepFinished,
     StepStarted,
     StepUndone,
@@ -32,12 +33,14 @@ from pullcord.errors import Fenced, KillSwitchEngaged, SecretUnknown, StorageFai
 from pullcord.journal.ledger import Lease
 from pullcord.killswitch.flags import Whose
 from pullcord.runtime.alarms import Alarm
+from pullcord.runtime.apart import Apart
 from pullcord.runtime.below import Below
 from pullcord.runtime.failing import described
 from pullcord.runtime.ownership import Wanted, together
 from pullcord.runtime.performing import about, about_in_process
 from pullcord.runtime.processes import address_of
 from pullcord.runtime.site import Site
+from pullcord.runtime.started import Started
 from pullcord.runtime.tools import Policies, Policy, Tool, policy_of
 
 _PROBE_S: Final = 30.0
@@ -47,6 +50,7 @@ class Undoer(Protocol):
     """Whose steps are undone: a driver."""
 
     site: Site
+    aparts: set[Apart]
     tools: dict[str, Tool[..., Any]]
 
     @property
@@ -60,7 +64,7 @@ class Undoer(Protocol):
     def lease(self) -> Lease: ...
     async def licensed(self) -> None: ...
     def refusal(self) -> str: ...
-    def mind(self, what: str, goes_on: Callable[[], bool], /) -> None: ...
+    def mind(self, what: str, goes_on: Callable[[], bool] | Started, /) -> None: ...
 
 
 class Undoing:
@@ -69,10 +73,9 @@ class Undoing:
     def __init__(self, driver: Undoer) -> None:
         self._driver = driver
         self._is_hurried = self._is_leaving = False
-        self._goes_on = False  # an attempt could not be ended: no other is begun beside it
-        self._attempt: asyncio.Task[Any] | None = None
+        self._is_cut = False  # the next owner goes on with what is under way
+        self._attempt: Apart | None = None  # one that could not be ended: no other beside it
         self._woken = asyncio.Event()
-        self._cut = asyncio.Event()  # the next owner goes on with what is under way
         self._below = Below(driver)
         self.is_over = False
         driver.later(self._go_through())
@@ -89,7 +92,9 @@ class Undoing:
         self._below.leave()
         self._woken.set()
         if now:
-            self._cut.set()
+            self._is_cut = True
+            if self._attempt:
+                self._attempt.cut()
 
     async def _go_through(self) -> None:
         try:
@@ -144,19 +149,21 @@ class Undoing:
         attempts = policy.undo_tries.attempts if _effect(policy.undo) != "once" else 1
         while not self._is_leaving:
             attempt = self._driver.run.steps[step].undo_attempt + 1
-            intent = UndoStarted(step=step, attempt=attempt, error=error)
+            intent = UndoStarted(
+                step=step, attempt=attempt, error=error, run_in=_place_of(policy.undo)
+            )
             if not await self._driver.record(intent):
                 return None  # something newer is to be undone by now: that comes first
-            error = await self._try(policy, call, attempt)
+            error = await self._try(step, policy, call, attempt)
             if not error:
                 await self._driver.record(StepUndone(step=step))
                 return None
-            if attempt >= attempts or self._goes_on:
+            if attempt >= attempts or (self._attempt and self._attempt.left):
                 return await self._give_up(step, error)
             await self._rest(policy.undo_tries.wait(attempt))
         return None
 
-    async def _try(self, policy: Policy, call: Call, number: int) -> str:
+    async def _try(self, step: str, policy: Policy, call: Call, number: int) -> str:
         """Return what went wrong, or nothing."""
         undo = policy.undo
         await self._driver.licensed()
@@ -164,38 +171,22 @@ class Undoing:
             raise KillSwitchEngaged(refused)
         context = self._context(call, number)
         raw = getattr(undo, "__pullcord_tool__", undo)
-        is_thread = not inspect.iscoroutinefunction(raw) and not address_of(raw)
-        if address_of(raw) and not inspect.iscoroutinefunction(raw):
+        apart = self._attempt = Apart(self._driver, step, f"the undo of {call.tool!r}", raw)
+        if _place_of(undo) == "process":
             driver, needs = self._driver, policy.needs_env
             processes, whose = driver.site.processes, driver.whose
             work = about_in_process(processes, raw, call, context, whose, driver.lease, needs)
         else:
-            work = about(raw, call, context, self._mind(call))
-        self._attempt = attempt = asyncio.create_task(work)
-        self._mind(call)(lambda: not attempt.done())
-        cut = asyncio.create_task(self._cut.wait())
-        either = {self._attempt, cut}
-        await asyncio.wait(
-            either, timeout=policy.undo_timeout_s, return_when=asyncio.FIRST_COMPLETED
-        )
-        cut.cancel()
-        if not self._attempt.done():
-            self._attempt.cancel()
-            await asyncio.wait({self._attempt}, timeout=self._driver.site.habits.stop_grace_s)
-            self._goes_on = is_thread or not self._attempt.done()
-            if self._cut.is_set():
-                raise asyncio.CancelledError
-            on = ", and may still be going on" if self._goes_on else ""
-            return f"TimeoutError: it took longer than {policy.undo_timeout_s:g} s{on}"
-        if self._attempt.cancelled():
-            if self._is_leaving:
-                raise asyncio.CancelledError
-            return "CancelledError: it was cancelled by something else"
-        failed = self._attempt.exception()
-        return described(failed) if failed else ""
-
-    def _mind(self, call: Call) -> Callable[[Callable[[], bool]], None]:
-        return lambda goes_on: self._driver.mind(f"the undo of {call.tool!r}", goes_on)
+            work = about(raw, call, context, apart.started)
+        _, failed = await apart.call(work, within_s=policy.undo_timeout_s)
+        if failed is None:
+            return ""
+        if isinstance(failed, asyncio.CancelledError):
+            if self._is_leaving and not apart.left:
+                raise failed
+            why = "it was cut" if self._is_cut else "it was cancelled by something else"
+            return f"CancelledError: {why}{apart.said}"
+        return f"{described(failed)}{apart.said}"
 
     async def _find_out(self, step: str, policy: Policy, call: Call) -> None:
         """A crash has cut it off, and it must not be done twice. Is the effect still there?"""
@@ -204,12 +195,9 @@ class Undoing:
         if refused := self._driver.refusal():
             raise KillSwitchEngaged(refused)
         if policy.probe is not None:
-            try:
-                context = self._context(call, 0)
-                async with asyncio.timeout(_PROBE_S):
-                    found = await about(policy.probe, call, context, self._mind(call))
-            except Exception:
-                found = None
+            look = Apart(self._driver, step, f"a look of {call.tool!r}", policy.probe)
+            work = about(policy.probe, call, self._context(call, 0), look.started)
+            found, _ = await look.call(work, within_s=_PROBE_S)
         if found is False:
             await self._driver.record(StepUndone(step=step))
         else:
@@ -289,6 +277,14 @@ def _found(where: str) -> Any:
     except Exception:
         return None
     return found
+
+
+def _place_of(undo: Any) -> RunIn:
+    """Where it is carried out: in a process of its own, if that can find it."""
+    raw = getattr(undo, "__pullcord_tool__", undo)
+    if inspect.iscoroutinefunction(raw):
+        return "loop"
+    return "process" if address_of(raw) else "thread"
 
 
 def _effect(undo: Any) -> str:

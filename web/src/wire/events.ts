@@ -387,6 +387,7 @@ export interface UndoStarted {
   step: string;
   attempt?: number; // 1
   error?: string;
+  run_in?: RunIn;
 }
 
 /** The effect was taken back. */
