@@ -167,7 +167,7 @@ def forgets_an_effect_that_came_too_late(patch: pytest.MonkeyPatch) -> None:
 def gives_an_undo_up_when_it_is_hurried(patch: pytest.MonkeyPatch) -> None:
     def hurry(self: Undoing) -> None:
         if self._attempt:  # pyright: ignore[reportPrivateUsage]
-            self._attempt.cancel()  # pyright: ignore[reportPrivateUsage]
+            self._attempt.cut()  # pyright: ignore[reportPrivateUsage]
 
     patch.setattr(Undoing, "hurry", hurry)
 
