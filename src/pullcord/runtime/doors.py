@@ -250,6 +250,8 @@ class Doors:
     async def fly(self, flight: Flight, call: Callable[[], Awaitable[Any]]) -> list[Event] | None:
         """Carry a step out, whose intent is recorded. Return what its outcome was recorded as."""
         self._flights.add(flight)
+        if flight.started:
+            flight.started.mark = self.site.processes.mark_for_steps
         try:
             # A cancel that was acknowledged while the intent was on its way back to us counts.
             await self._try(self.mine.catch_up)

@@ -181,6 +181,8 @@ class RunHandle:
         if ack.holds and ack.state in NEEDS_OWNER:
             state = await self._journal.bring_to_rest(self.id)
             return msgspec.structs.replace(ack, state=state or ack.state)
+        if ack.holds:
+            await self._journal.end_what_its_owner_left(self.id)
         return ack
 
     # --- look and wait ---

@@ -3,7 +3,7 @@
 from typing import Final, Protocol
 
 from pullcord.core.events import AttentionRaised, CallRefused, Event, TextEnded
-from pullcord.core.judging import judged
+from pullcord.core.judging import judged, left_by_finished
 from pullcord.core.run import Run
 from pullcord.errors import ImpossibleEvent
 from pullcord.journal.ledger import Claim
@@ -31,10 +31,14 @@ class Owner(Protocol):
 async def judge_what_was_begun(owner: Owner, claim: Claim) -> None:
     """Judge what the owner before had begun, when it has let go of it."""
     before = await owner.site.journal.let_go_by(claim)
+    left = await owner.site.journal.end_what_is_left(claim)
     for step in owner.run.open_steps():
         known = owner.run.steps[step]
         may_act = before[known.owner].may_act(known.run_in)
-        await owner.record(together(*judged(owner.run, step, may_act=may_act)))
+        said = judged(owner.run, step, may_act=may_act, left=left.get(step, ()))
+        await owner.record(together(*said))
+    for item in left_by_finished(owner.run, left):
+        await owner.record(item)
 
 
 async def end_texts(owner: Owner) -> None:
