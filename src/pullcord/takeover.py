@@ -3,9 +3,11 @@
 An owner's warden listens under a name that others can tell from the owner's. Who has taken a run
 over asks it to end every process that it holds for that run, and is answered when they are gone.
 The warden's guard keeps the same socket open: nobody is there only when both are gone. Code inside
-the old owner's process cannot be ended like that: it is named instead.
+the old owner's process cannot be ended like that: it is named instead. If that process is dead,
+what its steps had started may live: it is found by the mark it carries, and ended or named.
 """
 
+from collections.abc import Iterable
 from contextlib import suppress
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -33,6 +35,18 @@ class Before(NamedTuple):
 def address_of(owner: str) -> str:
     """The name under which the warden of this owner can be asked to let go of a run."""
     return f"pullcord-{owner}-runs" if owner else ""
+
+
+def end_what_is_left(owners: Iterable[str], store: str, run_id: str) -> dict[str, tuple[str, ...]]:
+    """End the processes that steps of a run have started and a dead owner has left on this machine.
+    Return the names of what does not end, by step. Takes a moment, if an owner is dead.
+
+    `owners`: those before, the last one too if it was doing nothing; `store`: where its kill switch
+    lies."""
+    if not store or not any(is_gone(owner) for owner in owners):
+        return {}
+    mark: Any = import_module("pullcord.killswitch.mark")
+    return mark.end_left(mark.mark_of(store), run_id)
 
 
 class Asking:

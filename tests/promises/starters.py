@@ -4,23 +4,30 @@ Each of them adds a line to the witness's file every few milliseconds, for as lo
 """
 
 import asyncio
+import functools
+import gc
 import multiprocessing
+import multiprocessing.pool
+import os
+import shlex
 import subprocess
 import sys
 import threading
 import time
+import warnings
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
 TICK_S: Final = 0.005
-_TICKS: Final = (
+TICKS: Final = (
     "import sys, time\n"
     "while True:\n"
     "    open(sys.argv[1], 'a').write('tick\\n'); time.sleep(0.005)\n"
 )
-_STUBBORN: Final = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)\n" + _TICKS
+TICKS_STUBBORN: Final = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)\n" + TICKS
 _PARENT: Final = (
     "import subprocess, sys, time\n"
     "subprocess.Popen([sys.executable, '-c', sys.argv[2], sys.argv[1]])\n"
@@ -50,6 +57,7 @@ class Witness:
         self.file, self.stop = str(folder / "witness"), str(folder / "stop")
         Path(self.file).touch()
         self.pools: list[Executor] = []
+        self.others: list[multiprocessing.pool.Pool] = []
         self.child: subprocess.Popen[bytes] | None = None
 
     def seen(self) -> int:
@@ -72,6 +80,9 @@ class Witness:
         Path(self.stop).touch()
         for pool in self.pools:
             pool.shutdown(wait=True)
+        for other in self.others:
+            other.close()
+            other.join()
         if self.child:
             self.child.kill()
             self.child.wait()
@@ -83,11 +94,11 @@ class Witness:
         return [sys.executable, "-c", first, self.file, *rest]
 
     async def subprocess_of_asyncio(self) -> None:
-        child = await asyncio.create_subprocess_exec(*self._command(_TICKS))
+        child = await asyncio.create_subprocess_exec(*self._command(TICKS))
         await child.wait()
 
     async def start_child(self) -> None:
-        self.child = subprocess.Popen(self._command(_TICKS))  # noqa: ASYNC220 (on purpose)
+        self.child = subprocess.Popen(self._command(TICKS))  # noqa: ASYNC220 (on purpose)
 
     def wait_for_stop(self) -> None:
         while not Path(self.stop).exists():
@@ -98,15 +109,15 @@ class Witness:
         await forever()
 
     async def stubborn_child(self) -> None:
-        self.child = subprocess.Popen(self._command(_STUBBORN))  # noqa: ASYNC220
+        self.child = subprocess.Popen(self._command(TICKS_STUBBORN))  # noqa: ASYNC220
         await forever()
 
     async def grandchild(self) -> None:
-        self.child = subprocess.Popen(self._command(_PARENT, _TICKS))  # noqa: ASYNC220
+        self.child = subprocess.Popen(self._command(_PARENT, TICKS))  # noqa: ASYNC220
         await forever()
 
     async def session_of_its_own(self) -> None:
-        command = self._command(_PARENT, _STUBBORN)
+        command = self._command(_PARENT, TICKS_STUBBORN)
         await asyncio.create_subprocess_exec(*command, start_new_session=True)
         await forever()
 
@@ -172,13 +183,71 @@ class Witness:
         await forever()
 
     async def loop_in_a_thread(self) -> None:
-        async def until_told() -> None:
-            while not Path(self.stop).exists():
-                with open(self.file, "a") as witness:  # noqa: ASYNC230
-                    witness.write("tick\n")
-                await asyncio.sleep(TICK_S)
+        def loops() -> None:
+            asyncio.run(self._ticks_until_cancelled())
 
-        threading.Thread(target=lambda: asyncio.run(until_told()), name="looper").start()
+        threading.Thread(target=loops).start()
+        await forever()
+
+    async def loop_in_a_thread_as_target(self) -> None:
+        threading.Thread(target=asyncio.run, args=(self._ticks_until_cancelled(),)).start()
+        await forever()
+
+    async def _ticks_until_cancelled(self) -> None:
+        with suppress(asyncio.CancelledError):  # so that no thread complains
+            await ticks_in_loop(self.file)
+
+    async def task_by_a_thread(self) -> None:
+        loop = asyncio.get_running_loop()
+
+        def hand_over() -> None:
+            asyncio.run_coroutine_threadsafe(ticks_in_loop(self.file), loop)
+
+        threading.Thread(target=hand_over).start()
+        await forever()
+
+    async def in_the_background_of_a_shell(self) -> None:
+        command = f"({shlex.join(self._command(TICKS))}) & :"
+        shell = await asyncio.create_subprocess_shell(command)
+        await shell.wait()
+        await forever()
+
+    async def by_os_system(self) -> None:
+        module: Any = os  # (it is deprecated, softly, and in use)
+        await asyncio.to_thread(module.system, f"({shlex.join(self._command(TICKS))}) &")
+        await forever()
+
+    async def forked_twice(self) -> None:
+        if (between := os.fork()) == 0:
+            os.setsid()
+            if os.fork() == 0:
+                ticks(self.file, self.stop)
+            os._exit(0)
+        os.waitpid(between, 0)  # noqa: ASYNC222 (it ends at once)
+        await forever()
+
+    async def popen_that_nobody_keeps(self) -> None:
+        cycle: dict[str, Any] = {}
+        cycle["self"] = cycle
+        cycle["child"] = subprocess.Popen(self._command(TICKS))  # noqa: ASYNC220
+        del cycle
+        with warnings.catch_warnings(action="ignore"):
+            gc.collect()
+        await forever()
+
+    async def forked_by_a_server(self) -> None:
+        made = multiprocessing.get_context("forkserver").Process
+        made(target=ticks, args=(self.file, self.stop), daemon=True).start()
+        await forever()
+
+    async def pool_of_multiprocessing(self) -> None:
+        self.others.append(pool := multiprocessing.get_context("fork").Pool(1))
+        pool.apply_async(ticks, (self.file, self.stop))
+        await forever()
+
+    async def pool_of_threads_of_multiprocessing(self) -> None:
+        self.others.append(pool := multiprocessing.pool.ThreadPool(1))
+        pool.map_async(functools.partial(ticks, self.file), [self.stop])
         await forever()
 
 
@@ -198,6 +267,14 @@ STOPPED: Final[tuple[Way, ...]] = (
     Witness.task_of_a_task,
     Witness.task_that_is_slow_to_stop,
     Witness.shield,
+    Witness.loop_in_a_thread,
+    Witness.loop_in_a_thread_as_target,
+    Witness.task_by_a_thread,
+    Witness.in_the_background_of_a_shell,
+    Witness.by_os_system,
+    Witness.forked_twice,
+    Witness.popen_that_nobody_keeps,
+    Witness.forked_by_a_server,
 )
 NAMED: Final[tuple[tuple[Way, str], ...]] = (
     (Witness.to_thread, "work in a thread of a pool (ticks)"),
@@ -207,5 +284,6 @@ NAMED: Final[tuple[tuple[Way, str], ...]] = (
     (Witness.pool_of_spawned, "work in a process of a pool (ticks)"),
     (Witness.thread, "thread ticker"),
     (Witness.thread_of_a_thread, "thread ticker"),
-    (Witness.loop_in_a_thread, "thread looper"),
+    (Witness.pool_of_multiprocessing, "work in a pool of multiprocessing"),
+    (Witness.pool_of_threads_of_multiprocessing, "work in a pool of multiprocessing"),
 )

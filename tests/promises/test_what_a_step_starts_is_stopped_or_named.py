@@ -15,10 +15,14 @@ import pytest
 import pullcord
 from pullcord import Context, Habits, RunHandle, Runtime
 from pullcord.core.events import AttentionRaised, QuestionAsked, StepFailed, StepInterrupted
+from pullcord.killswitch import mark
 from pullcord.killswitch.engaging import pull
 from pullcord.killswitch.flags import Scope, new_note
+from tests.cli.terminal import Terminal
+from tests.promises.children import Child, child
 from tests.promises.starters import NAMED, STOPPED, Way, Witness, forever, ticks, ticks_in_loop
 from tests.runs.stage import S, happened, seen, stage
+from tests.tools.census import rid
 
 HASTY = Habits(stop_grace_s=0.1, shutdown_grace_s=0.1)
 
@@ -617,3 +621,86 @@ async def test_the_kill_switch_names_the_thread_of_a_step(tmp_path: Path, witnes
     ) as runtime:
         await under_way(runtime, witness)
         assert "step 'work' of run r1" in await pulled(runtime)
+
+
+# --- its process was killed: whoever takes its run over ends what it had started ---
+
+LIVES = "tests.promises.starting_lives"
+
+
+async def killed(owner: Child) -> None:
+    assert await owner.says() == "acting"
+    await owner.kill()
+
+
+@pytest.mark.parametrize("what", ["awaited", "stubborn", "forked", "left"])
+@pytest.mark.parametrize("verb", ["pause", "cancel"])
+async def test_a_stop_of_a_run_whose_process_died_ends_what_its_steps_had_started(
+    tmp_path: Path, witness: Witness, verb: str, what: str
+) -> None:
+    terminal = Terminal(tmp_path)
+    async with child(LIVES, str(terminal.store), witness.file, what) as owner:
+        await killed(owner)
+        assert not await witness.is_quiet()
+        said = await asyncio.to_thread(terminal, verb, "r1")
+        assert said.status == 0, said.err
+        assert await witness.is_quiet(), "it acts although it was said to be over"
+
+
+@pytest.mark.parametrize("what", ["awaited", "left"])
+async def test_so_does_who_goes_on_with_it(tmp_path: Path, witness: Witness, what: str) -> None:
+    async def agent(ctx: Context, given: list[str]) -> None:
+        await ctx.step("work", work, *given, effect="none")
+        await ctx.ask("and now?")
+
+    async def work(*_: str) -> None:
+        pass
+
+    path = tmp_path / "runs.db"
+    async with child(LIVES, str(path), witness.file, what) as owner:
+        await killed(owner)
+        async with pullcord.open(path, agents={"agent": agent}) as runtime:
+            run = await runtime.get("r1")
+            if what == "left":
+                [question] = (await run.look()).open_questions()
+                await run.answer(question, "go on", by="ana")
+                await run.result()
+            else:
+                await run.reached(S.WAITING)
+                await run.cancel(by="ana")
+            assert await witness.is_quiet()
+            assert (await run.receipt()).still_running == ()
+
+
+async def test_what_is_declared_shared_outlives_its_process(
+    tmp_path: Path, witness: Witness
+) -> None:
+    terminal = Terminal(tmp_path)
+    async with child(LIVES, str(terminal.store), witness.file, "shared") as owner:
+        await killed(owner)
+        assert (await asyncio.to_thread(terminal, "cancel", "r1")).status == 0
+        assert not await witness.is_quiet()
+        rid(witness.file)
+
+
+async def test_what_does_not_end_then_is_named(
+    tmp_path: Path, witness: Witness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def in_vain(*_: object) -> int:
+        return -1
+
+    path = tmp_path / "runs.db"
+    async with child(LIVES, str(path), witness.file, "awaited") as owner:
+        await killed(owner)
+        monkeypatch.setattr(mark, "_signalled", in_vain)
+        monkeypatch.setattr(mark, "_END_S", 0.2)
+        monkeypatch.setattr(mark, "_GRACE_S", 0.05)
+        async with pullcord.open(path) as runtime:
+            run = await runtime.get("r1")
+            await run.cancel(by="ana")
+            receipt = await run.receipt()
+        [line] = receipt.steps
+        assert line.name == "work"
+        assert line.still_running[0].startswith("process ")
+        assert line.still_running[0] in receipt.attention[0]
+        rid(witness.file)

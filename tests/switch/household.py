@@ -6,11 +6,13 @@ step or tool first writes when it began (CLOCK_MONOTONIC, which all processes sh
 """
 
 import asyncio
+import multiprocessing
 import os
 import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Final
 
@@ -178,6 +180,32 @@ async def zoo(ctx: Context, given: list[str]) -> None:
     await ctx.tool(is_a_beast, *given)
 
 
+def _works_in(den: str) -> None:
+    os.chdir(den)
+    for number in range(LIFE_S * 100):
+        Path("work").write_text(str(number))
+        time.sleep(0.01)
+
+
+async def start_children(den: str) -> None:
+    """Four processes: a command, one that it is not the parent of any more, a copy of this process,
+    and a worker of a pool that is at work."""
+    Path(den).mkdir(parents=True, exist_ok=True)
+    await asyncio.create_subprocess_exec("sh", "-c", TICKS, cwd=den)
+    shell = await asyncio.create_subprocess_shell(f"({TICKS}) & :", cwd=den)
+    await shell.wait()
+    fork = multiprocessing.get_context("fork")
+    fork.Process(target=_works_in, args=(den,)).start()
+    pool = ProcessPoolExecutor(1, fork)
+    work = asyncio.get_running_loop().run_in_executor(pool, _works_in, den)
+    mark("children")
+    await work
+
+
+async def children(ctx: Context, den: str) -> None:
+    await ctx.step("start children", start_children, den)
+
+
 async def waits(ctx: Context) -> None:
     await ctx.ask("May I?")
 
@@ -193,6 +221,7 @@ AGENTS: Final = {
     "carriers": carriers,
     "commands": commands,
     "copies": copies,
+    "children": children,
     "zoo": zoo,
     "waits": waits,
 }
@@ -218,7 +247,7 @@ async def keep(store: str, kind: str, wanted: dict[str, int]) -> None:
                 await _tools_have_begun(wanted.get("tools", 0))
             for number in range(count):
                 given: object = None
-                if agent in ("tools", "carriers", "commands", "copies"):
+                if agent in ("tools", "carriers", "commands", "copies", "children"):
                     given = str(den / f"{agent}-{number}")
                 if agent == "zoo":
                     name = sorted(LIVING)[number % len(LIVING)]

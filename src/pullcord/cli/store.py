@@ -36,7 +36,7 @@ from pullcord.journal.steady import steady_now
 from pullcord.journal.store import Head, Store, View
 from pullcord.killswitch.flags import Flags
 from pullcord.process import is_gone, stands_still
-from pullcord.takeover import Asking
+from pullcord.takeover import Asking, end_what_is_left
 
 T = TypeVar("T")
 
@@ -57,8 +57,11 @@ class Desk:
         self._finish_cancelled()
         ack = self.store.write(lambda tx: self._ledger.command(tx, run_id, command))
         self.store.poke()
-        if ack.holds and isinstance(command, Pause | Cancel) and ack.state in NEEDS_OWNER:
-            ack = msgspec.structs.replace(ack, state=self._brought_to_rest(run_id))
+        if not (ack.holds and isinstance(command, Pause | Cancel)):
+            return ack
+        if ack.state in NEEDS_OWNER:
+            return msgspec.structs.replace(ack, state=self._brought_to_rest(run_id))
+        end_what_is_left([self.run(run_id)[1].owner], self.store.beside, run_id)
         return ack
 
     def _finish_cancelled(self) -> None:
@@ -96,7 +99,9 @@ class Desk:
             if claim is not None:
                 lease = claim.lease
                 before = {o: Asking(o, run_id, lease.epoch).answer() for o in claim.before}
-                self.store.write(lambda tx: self._ledger.bring_to_rest(tx, claim, before))
+                owners = (*claim.before, claim.last)
+                left = end_what_is_left(owners, self.store.beside, run_id)
+                self.store.write(lambda tx: self._ledger.bring_to_rest(tx, claim, before, left))
             self.store.poke()
         return self.run(run_id)[0].state
 

@@ -21,6 +21,7 @@ _ACTING: Final = (
     "may still be acting: the process that began it has lost the run and did not answer, and "
     "code inside of it cannot be stopped from outside."
 )
+_HAS_LEFT: Final = "has started what could not be ended when its process was dead:"
 
 
 _RELEASES: Final = (RunState.RUNNING, RunState.PAUSING, RunState.STOPPING, RunState.CANCELLING)
@@ -74,14 +75,19 @@ def lost_calls(run: Run, before: Mapping[str, Before]) -> list[Event]:
     ]
 
 
-def judged(run: Run, step: str, *, may_act: bool = False) -> list[Event]:
+def judged(
+    run: Run, step: str, *, may_act: bool = False, left: tuple[str, ...] = ()
+) -> list[Event]:
     """Return what the next owner records of it. Nobody knows what became of it; of what has no
     effect, or may have it twice, nobody needs to.
 
     A doubt comes together with what makes people look at it. A request to a model that was lost is
-    counted as what was set aside for it. `may_act`: nobody could see to it that its code is over.
+    counted as what was set aside for it. `may_act`: nobody could see to it that its code is over;
+    `left`: what it has started and does not end.
     """
     known = run.steps[step]
+    still = (*(_PERHAPS if may_act else ()), *left)
+    acting = _ACTING if may_act else f"{_HAS_LEFT} {', '.join(left)}."
     if known.model:
         kept = run.reserved.get(step, Reserve())
         lost = Spent(
@@ -90,16 +96,32 @@ def judged(run: Run, step: str, *, may_act: bool = False) -> list[Event]:
             tokens_in=kept.tokens or None,
             estimated=True,
         )
-        return [StepInterrupted(step=step, still_running=_PERHAPS if may_act else ()), lost]
+        return [StepInterrupted(step=step, still_running=still), lost]
     if known.effect == "once":
         why = "its process lost the run" if may_act else "its process ended before it could say"
-        doubt = StepInDoubt(step=step, why=why, still_running=_PERHAPS if may_act else ())
-        return [doubt, in_doubt(step, known.name, f"it {_ACTING}" if may_act else "")]
-    if not may_act or known.effect == "none":
+        doubt = StepInDoubt(step=step, why=why, still_running=still)
+        return [doubt, in_doubt(step, known.name, f"it {acting}" if still else "")]
+    if not left and (not may_act or known.effect == "none"):
         return [StepInterrupted(step=step)]
-    cut = StepInterrupted(step=step, still_running=_PERHAPS)
-    text = f"Step {known.name!r} {_ACTING}"
+    cut = StepInterrupted(step=step, still_running=still)
+    text = f"Step {known.name!r} {acting}"
     return [cut, AttentionRaised(item=step, kind="not_stoppable", text=text)]
+
+
+def left_by_finished(run: Run, left: Mapping[str, tuple[str, ...]]) -> list[Event]:
+    """Return what makes people look at what a dead owner has left and nobody could end, of steps
+    that are not open: the open ones are judged."""
+    said: list[Event] = []
+    for step, names in left.items():
+        if step in run.steps and run.steps[step].status == "started":
+            continue
+        who = f"Step {run.steps[step].name!r}" if step in run.steps else "Some step"
+        text = f"{who} {_HAS_LEFT} {', '.join(names)}."
+        item = step if step in run.steps else "left-running"
+        said.append(
+            AttentionRaised(item=item, kind="not_stoppable", text=text, still_running=names)
+        )
+    return said
 
 
 def in_doubt(step: str, name: str, more: str = "") -> AttentionRaised:

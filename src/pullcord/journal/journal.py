@@ -80,7 +80,8 @@ from pullcord.journal.store import Head, LiveText, Scrubbed, StopRow, Store, Vie
 from pullcord.journal.watch import Changed, Watch
 from pullcord.killswitch.flags import Flags, Scope
 from pullcord.killswitch.pulled import Pulled
-from pullcord.takeover import Asking, Before
+from pullcord.process import is_gone
+from pullcord.takeover import Asking, Before, end_what_is_left
 
 
 class Journal:
@@ -234,9 +235,16 @@ class Journal:
             return None
         claim = await self._hands.write(lambda tx: self._ledger.take_to_rest(tx, run_id))
         if claim is not None:
-            before = await self.let_go_by(claim)
-            await self._hands.write(lambda tx: self._ledger.bring_to_rest(tx, claim, before))
+            before, left = await self.let_go_by(claim), await self.end_what_is_left(claim)
+            await self._hands.write(lambda tx: self._ledger.bring_to_rest(tx, claim, before, left))
         return (await self.head(run_id)).state
+
+    async def end_what_its_owner_left(self, run_id: str) -> None:
+        """A stop is in effect as it is asked for, because nothing was under way. If the process is
+        dead that drove the run, what finished steps have started and left ends with it."""
+        owner = (await self.load(run_id)).owner
+        if is_gone(owner):
+            await asyncio.to_thread(end_what_is_left, [owner], self.flags.store, run_id)
 
     async def finish_cancelled(self) -> list[str]:
         """Let every cancelled run end whose process is gone, as far as that needs no agent, and
@@ -255,6 +263,15 @@ class Journal:
             is_quick = asking.is_answered
             found[owner] = asking.answer() if is_quick else await asyncio.to_thread(asking.answer)
         return found
+
+    async def end_what_is_left(self, claim: Claim) -> dict[str, tuple[str, ...]]:
+        """End what steps of a run had started whose owner is dead. Return what does not end, by
+        step."""
+        owners = {*claim.before, claim.last} - {""}
+        if not any(is_gone(owner) for owner in owners):
+            return {}
+        run_id = claim.lease.run_id
+        return await asyncio.to_thread(end_what_is_left, owners, self.flags.store, run_id)
 
     async def hold(self, *, within_s: float = math.inf) -> list[str]:
         """Pause every living run that the kill switch reaches, and return which that were; or as

@@ -44,7 +44,7 @@ from pullcord.core.events import (
 )
 from pullcord.core.fold import evolve
 from pullcord.core.forget import forget
-from pullcord.core.judging import acting_for, judged, lost_calls, testimony
+from pullcord.core.judging import acting_for, judged, left_by_finished, lost_calls, testimony
 from pullcord.core.resting import needs_no_agent_to_end, nothing_to_stop_or_undo
 from pullcord.core.run import Run
 from pullcord.core.runaway import seen
@@ -161,6 +161,7 @@ class Claim(msgspec.Struct, frozen=True):
     run: Run
     whose: list[Whose]  # by what the kill switch knows it
     before: tuple[str, ...] = ()  # the owners it was taken from, where something was under way
+    last: str = ""  # the last owner, whether something was under way or not
 
 
 class Ledger:
@@ -579,13 +580,14 @@ class Ledger:
             return None
         lease = Lease(run_id, how.owner, head.epoch + 1)
         before = () if mine else acting_for(self._at(tx, head), head.holder.owner)
+        last = "" if mine else self._at(tx, head).owner
         alive_ms = last_sign_of_life(tx, head.holder)
         claimed = msgspec.structs.replace(how, epoch=lease.epoch, alive_ms=alive_ms)
         if head.state is RunState.PAUSING:  # paused is said when its steps are judged
             claimed = TakenOver(**msgspec.structs.asdict(claimed))
         holder = until(how.owner, self._clock.boot_time(), ttl_s)
         after = self._extend(tx, head, [claimed], epoch=lease.epoch, holder=holder)
-        return Claim(lease, self._at(tx, after).copy(), whose(tx, after), before)
+        return Claim(lease, self._at(tx, after).copy(), whose(tx, after), before, last)
 
     def renew(self, tx: Transaction, leases: Sequence[Lease], *, ttl_s: float) -> list[Lease]:
         """Hold on to these for longer, and return those that are lost. A lease that lapsed may be
@@ -682,10 +684,17 @@ class Ledger:
         how = Claimed(owner=new_owner(), epoch=0)
         return self._take(tx, run_id, how, ttl_s=_A_MOMENT_S)
 
-    def bring_to_rest(self, tx: Transaction, claim: Claim, before: Mapping[str, Before]) -> None:
+    def bring_to_rest(
+        self,
+        tx: Transaction,
+        claim: Claim,
+        before: Mapping[str, Before],
+        left: Mapping[str, tuple[str, ...]] | None = None,
+    ) -> None:
         """Do what the owner of a stopped run would have had to do, as far as that needs no agent:
         judge its steps, end its texts, and let it be paused or cancelled; or end without a last
-        word, if it is out of limits. `before`: what of its owners may still act."""
+        word, if it is out of limits. `before`: what of its owners may still act; `left`: what steps
+        have started that does not end."""
         run_id = claim.lease.run_id
         if self._existing(tx, run_id).epoch != claim.lease.epoch:
             return  # another has taken it meanwhile, and sees to it
@@ -695,9 +704,11 @@ class Ledger:
             known = run.steps[step]
             return before[known.owner].may_act(known.run_in)
 
+        still = left or {}
         events = lost_calls(run, before)
         for step in run.open_steps():
-            events += judged(run, step, may_act=acts(step))
+            events += judged(run, step, may_act=acts(step), left=still.get(step, ()))
+        events += left_by_finished(run, still)
         for part, text in joined(tx.live(run_id, after_pos=0)).items():
             step = run.step_of_output(part)
             events.append(TextEnded(part=part, text=text, complete=False, step=step))

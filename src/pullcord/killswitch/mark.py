@@ -1,17 +1,19 @@
-"""The mark of a store: how the kill switch finds the processes of its tools without their warden.
+"""The mark of a store: how processes of its tools and steps are found without who started them.
 
 Every process of a tool carries the mark in its environment, and in the name of its cgroup if it
-has one. Both survive fork and exec, and the kernel tells them to other processes. A process that
-clears its environment is found by its cgroup alone.
+has one. A child process of a step carries it in its environment, with the run and the step. All of
+this survives fork and exec, and the kernel tells it to other processes. A process that clears its
+environment is found by its cgroup alone.
 """
 
 import ctypes
+import mmap
 import os
 import re
 import select
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from hashlib import sha256
 from threading import Thread
@@ -24,16 +26,28 @@ WORKER: Final = "PULLCORD_WORKER_OF"  # carried by a tool; of the same length: s
 _ENVIRONMENT_MAX_BYTES: Final = 4 * 1024 * 1024
 _END_S: Final = 1.5  # how long what was killed may take to die
 _LOOK_S: Final = 0.02
+_GRACE_S: Final = 0.5  # how long what a dead owner has left may take to end when it is asked to
+_PR_SET_MM, _PR_SET_MM_MAP = 35, 14
+_NO_FILE: Final = 0xFFFFFFFF
+_libc: Final = ctypes.CDLL(None)
+_libc.sbrk.restype = ctypes.c_void_p
+_places: Final[list[mmap.mmap]] = []  # where the kernel reads our environment
 _MOUNT: Final = re.compile(r"^\S+ \S+ \S+ (\S+) (\S+) .* - cgroup2 ", re.MULTILINE)
 _GROUP: Final = re.compile(r"^0::(.*/pullcord-(p[^/]*)\.([0-9a-f]+))(?:/|$)", re.MULTILINE)
 
 
 class Marked(NamedTuple):
-    """A process of a tool. `owner`: the runtime or the warden that has started it."""
+    """A process of a tool or a step. `owner`: the runtime or the warden that has started it."""
 
     pid: int
     owner: str
     group: str  # its cgroup of ours, as the kernel names it; empty: it is in none
+    run: str = ""  # whose step has started it; empty: it is of a process tool
+    step: str = ""  # empty, with a run: it is of a pool, which serves whoever comes
+
+    @property
+    def is_of_a_pool(self) -> bool:
+        return bool(self.run) and not self.step
 
 
 class Ended(NamedTuple):
@@ -60,6 +74,16 @@ def entry(mark: str, owner: str) -> str:
     return f"{mark}@{owner}" if mark else ""
 
 
+def entry_of_step(of: str, run: str, step: str) -> str:
+    """What a child process of a step carries. `of`: the entry of its runtime."""
+    return f"{of}@{run}@{step}" if of else ""
+
+
+def with_entry(marks: str, new: str) -> str:
+    """The value of the variable `WORKER`: a process may work for several runtimes."""
+    return " ".join(dict.fromkeys((*marks.split(), new)))
+
+
 def become_worker() -> None:
     """Turn the mark of a warden into that of a tool, in a process that was only forked: other
     processes see the environment that it was started with, so that is changed where it stands."""
@@ -72,48 +96,124 @@ def become_worker() -> None:
             ctypes.memmove(first + at, WORKER.encode(), len(WORKER))
 
 
+def carry(new: str) -> None:
+    """Carry this entry, too, in a process that was only forked. Other processes see the environment
+    at the place that the kernel knows, so the kernel is told of another place. One that was built
+    without that (CONFIG_CHECKPOINT_RESTORE) leaves it as it is."""
+    marks = os.environ[WORKER] = with_entry(os.environ.get(WORKER, ""), new)
+    with suppress(OSError, ValueError, IndexError, AttributeError):
+        with open("/proc/self/stat", "rb") as file:
+            fields = [0, 0, 0, *file.read().rpartition(b")")[2].split()]  # as proc(5) counts them
+        number = [int(one) if index > 3 else 0 for index, one in enumerate(fields)]
+        before = ctypes.string_at(number[50], number[51] - number[50]).split(b"\0")
+        kept = [one for one in before if one and not one.startswith(f"{WORKER}=".encode())]
+        text = b"\0".join((*kept, f"{WORKER}={marks}".encode(), b""))
+        place = mmap.mmap(-1, len(text), mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        place.write(text)
+        start = ctypes.addressof(ctypes.c_char.from_buffer(place))
+        areas = (ctypes.c_uint64 * 13)(
+            *(number[26], number[27], number[45], number[46], number[47], _libc.sbrk(0)),
+            *(number[28], number[48], number[49], start, start + len(text), 0, _NO_FILE << 32),
+        )
+        size = ctypes.c_ulong(ctypes.sizeof(areas))
+        _libc.prctl(_PR_SET_MM, ctypes.c_ulong(_PR_SET_MM_MAP), ctypes.byref(areas), size, None)
+        _places.append(place)
+
+
 def marked(mark: str) -> Iterator[Marked]:
-    """Every process that carries this mark and can still do something."""
+    """Every process that carries this mark and can still do something. One that works for several
+    is there several times."""
     for name in os.listdir("/proc"):
-        if name.isdigit() and (found := _mark_on(int(name), mark)) and _is_alive(found.pid):
-            yield found
+        if name.isdigit() and (found := _marks_on(int(name), mark)) and _is_alive(int(name)):
+            yield from found
+
+
+def carries(pid: int, whole: str) -> bool:
+    """Whether this process carries this entry."""
+    environment = _first(f"/proc/{pid}/environ", _ENVIRONMENT_MAX_BYTES)
+    return whole.encode() in environment and whole in _entries_in(environment)
+
+
+def carriers(whole: str) -> list[int]:
+    """The processes that carry this entry."""
+    numbers = (int(name) for name in os.listdir("/proc") if name.isdigit())
+    return [pid for pid in numbers if carries(pid, whole)]
 
 
 def end_marked(mark: str, *, orphans_only: bool) -> Ended:
     """Kill every process that carries this mark, and see it die. `orphans_only`: those whose
-    runtime or warden still lives are left to that.
+    runtime or warden still lives are left to that; as those of a pool are, which also serves what
+    has nothing to do with us.
 
     The kernel may take for ever to tell about a process that is stuck. Then that is said.
     """
-    if not mark:
-        return Ended([], [])
+
+    def is_wanted(one: Marked) -> bool:
+        return not (orphans_only or one.is_of_a_pool) or is_gone(one.owner)
+
     killed: dict[int, None] = {}
-    said: list[Ended] = []
-    ending = Thread(target=lambda: said.append(_end(mark, orphans_only, killed)), daemon=True)
-    ending.start()
-    ending.join(_END_S * 2)
-    return said[0] if said else Ended(list(killed), [], is_known=False)
+    left = _within(_END_S * 2, lambda: _end(mark, is_wanted, killed)) if mark else []
+    if left is None:
+        return Ended(list(killed), [], is_known=False)
+    return Ended(list(killed), list(dict.fromkeys(one.pid for one in left)))
 
 
-def _end(mark: str, orphans_only: bool, killed: dict[int, None]) -> Ended:
-    until, quiet = time.monotonic() + _END_S, 0
+def end_left(mark: str, run: str) -> dict[str, tuple[str, ...]]:
+    """End what steps of this run have left on this machine whose owner is dead: ask, wait a moment,
+    kill. Return the names of what does not end, by step."""
+
+    def is_wanted(one: Marked) -> bool:
+        return one.run == run and is_gone(one.owner)
+
+    asked: dict[int, None] = {}
+    bound_s = _GRACE_S + _END_S * 2
+    left = _within(bound_s, lambda: _end(mark, is_wanted, asked, _GRACE_S)) if mark else []
+    if left is None:  # the kernel does not tell in time; what was found until then may be there
+        return {"": tuple(name_of(pid) for pid in asked)}
+    found: dict[str, tuple[str, ...]] = {}
+    for one in left:
+        found[one.step] = (*found.get(one.step, ()), name_of(one.pid))
+    return found
+
+
+def name_of(pid: int) -> str:
+    """What it is called, without its arguments: a secret may be in them."""
+    comm = _first(f"/proc/{pid}/comm", 64).decode(errors="replace").strip()
+    return f"process {pid} ({comm or '?'})"
+
+
+def _within(bound_s: float, ending: Callable[[], list[Marked]]) -> list[Marked] | None:
+    said: list[list[Marked]] = []
+    thread = Thread(target=lambda: said.append(ending()), daemon=True)
+    thread.start()
+    thread.join(bound_s)
+    return said[0] if said else None
+
+
+def _end(
+    mark: str, is_wanted: Callable[[Marked], bool], told: dict[int, None], grace_s: float = 0.0
+) -> list[Marked]:
+    """End those that are wanted, and return who is left. `told`: who was signalled, so far."""
+    kill_at, quiet = time.monotonic() + grace_s, 0
     while True:
-        found = [
-            one
-            for one in marked(mark)
-            if one.pid != os.getpid() and not (orphans_only and not is_gone(one.owner))
-        ]
+        found = [one for one in marked(mark) if one.pid != os.getpid() and is_wanted(one)]
+        now = time.monotonic()
         quiet = 0 if found else quiet + 1
-        if quiet == 2:  # what was forked while the list was read is in the next one
-            return Ended(list(killed), [])
-        if found and time.monotonic() > until:
-            return Ended(list(killed), [one.pid for one in found])
+        if quiet == 2 or (found and now > kill_at + _END_S):
+            return found  # (what was forked while a list was read is in the next one)
+        if now < kill_at:
+            for one in found:
+                if one.pid not in told and (pidfd := _signalled(one, mark, signal.SIGTERM)) >= 0:
+                    told[one.pid] = None
+                    os.close(pidfd)
+            time.sleep(_LOOK_S if found else 0)
+            continue
         for group in {one.group for one in found} - {""}:
             _kill_group(group)
         poll, opened = select.poll(), list[int]()
         for one in found:
             if (pidfd := _kill(one, mark)) >= 0:
-                killed[one.pid] = None
+                told[one.pid] = None
                 opened.append(pidfd)
                 poll.register(pidfd, select.POLLIN)
         if opened:
@@ -124,15 +224,19 @@ def _end(mark: str, orphans_only: bool, killed: dict[int, None]) -> Ended:
 
 def _kill(one: Marked, mark: str) -> int:
     """Kill it, and return what to wait for. -1: it is gone, or its number is another's by now."""
+    return _signalled(one, mark, signal.SIGKILL)
+
+
+def _signalled(one: Marked, mark: str, number: signal.Signals) -> int:
     try:
         pidfd = os.pidfd_open(one.pid)
     except OSError:
         return -1
-    if _mark_on(one.pid, mark) != one:  # read again, now that the number cannot be given away
+    if one not in _marks_on(one.pid, mark):  # read again: now the number cannot be given away
         os.close(pidfd)
         return -1
     with suppress(OSError):
-        signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+        signal.pidfd_send_signal(pidfd, number)
     return pidfd
 
 
@@ -145,17 +249,24 @@ def _kill_group(group: str) -> None:
                 kill.write("1")
 
 
-def _mark_on(pid: int, mark: str) -> Marked | None:
+def _marks_on(pid: int, mark: str) -> list[Marked]:
     group = _GROUP.search(_first(f"/proc/{pid}/cgroup", 64 * 1024).decode(errors="replace"))
     if group and group[3] == mark:
-        return Marked(pid, group[2], group[1])
-    for said in _first(f"/proc/{pid}/environ", _ENVIRONMENT_MAX_BYTES).split(b"\0"):
+        return [Marked(pid, group[2], group[1])]
+    found: list[Marked] = []
+    environment = _first(f"/proc/{pid}/environ", _ENVIRONMENT_MAX_BYTES)
+    for one in _entries_in(environment) if mark.encode() in environment else ():
+        whose, owner, run, step = (*one.split("@"), "", "", "")[:4]
+        if whose == mark:
+            found.append(Marked(pid, owner, "", run, step))
+    return found
+
+
+def _entries_in(environment: bytes) -> list[str]:
+    for said in environment.split(b"\0"):
         if said.startswith(WORKER.encode() + b"="):
-            for one in said.partition(b"=")[2].decode(errors="replace").split():
-                whose, _, owner = one.partition("@")
-                if whose == mark:
-                    return Marked(pid, owner, "")
-    return None
+            return said.partition(b"=")[2].decode(errors="replace").split()
+    return []
 
 
 def _first(path: str, count: int) -> bytes:

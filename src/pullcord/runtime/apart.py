@@ -43,6 +43,7 @@ class Apart:
         self._caller, self._what = caller, what
         store, home = caller.site.journal.path, file_of(function)
         self.started = Started(caller.run.id, item, home, what=what, store=store)
+        self.started.mark = caller.site.processes.mark_for_steps
         self._is_watched = caller.site.habits.watch_starts
         self._cut: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.left: tuple[str, ...] = ()  # what goes on although the call was ended

@@ -255,6 +255,7 @@ class Doors:
         self._flights.add(flight)
         if flight.started:
             flight.started.store = self.site.journal.path
+            flight.started.mark = self.site.processes.mark_for_steps
         try:
             # A cancel that was acknowledged while the intent was on its way back to us counts.
             await self._try(self.mine.catch_up)

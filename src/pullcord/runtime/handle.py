@@ -182,6 +182,8 @@ class RunHandle:
         if ack.holds and ack.state in NEEDS_OWNER:
             state = await self._journal.bring_to_rest(self.id)
             ack = msgspec.structs.replace(ack, state=state or ack.state)
+        elif ack.holds:
+            await self._journal.end_what_its_owner_left(self.id)
         await name_if_stopped(self._journal, self.id)
         return ack
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Final, Protocol, TypeAlias
 
 from pullcord.core.events import AttentionRaised, CallRefused, Event, TextEnded
-from pullcord.core.judging import judged, lost_calls
+from pullcord.core.judging import judged, left_by_finished, lost_calls
 from pullcord.core.run import Run
 from pullcord.core.states import RunState
 from pullcord.core.undo import undo_item
@@ -40,10 +40,14 @@ async def judge_what_was_begun(owner: Owner, claim: Claim) -> None:
     lost = lost_calls(owner.run, before)
     if lost:
         await owner.record(together(*lost))
+    left = await owner.site.journal.end_what_is_left(claim)
     for step in owner.run.open_steps():
         known = owner.run.steps[step]
         may_act = before[known.owner].may_act(known.run_in)
-        await owner.record(together(*judged(owner.run, step, may_act=may_act)))
+        said = judged(owner.run, step, may_act=may_act, left=left.get(step, ()))
+        await owner.record(together(*said))
+    for item in left_by_finished(owner.run, left):
+        await owner.record(item)
 
 
 async def end_texts(owner: Owner) -> None:

@@ -169,7 +169,9 @@ class Processes:
         self._lapse_kill_s, self._secrets = lapse_kill_s, secrets or Secrets()
         self._until_s = 0.0
         self._store = os.path.abspath(store) if store else ""
-        self._mark = entry(mark_of(self._store), new_owner())
+        self._mark = entry(mark_of(self._store), owner := new_owner())
+        # What steps start carries a mark also if the store is in memory: it is found from here.
+        self.mark_for_steps = self._mark or entry(os.urandom(8).hex(), owner)
         self._channel: Channel | None = None
         self._warden: subprocess.Popen[bytes] | None = None
         self._ready: asyncio.Future[Message] | None = None

@@ -21,6 +21,7 @@ from contextvars import Context, ContextVar
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
+from pullcord.killswitch.mark import entry_of_step
 from pullcord.runtime.alarms import Alarm, Alarms
 from pullcord.runtime.child_processes import ChildProcesses
 
@@ -50,7 +51,7 @@ class Started:
         self._home = home
         self._adding = threading.Lock()
         self._loop = asyncio.get_running_loop()
-        self._popens: list[weakref.ref[Any]] = []
+        self.mark = ""  # of the runtime; what is started carries it, with the run and the step
         self._pids: list[int] = []
         self._children: ChildProcesses | None = None
         self._threads: list[threading.Thread] = []
@@ -60,10 +61,18 @@ class Started:
 
     # --- told while it goes on, by the thread that starts it ---
 
-    def started_popen(self, popen: Any) -> None:
+    def entry(self, *, is_own: bool = True) -> str:
+        """What a process carries that is started now; not `is_own`: by a pool."""
+        return entry_of_step(self.mark, self.run_id, self.step if is_own else "")
+
+    def started_process(self, pid: int, *, is_ours: bool = True) -> None:
+        """Held at once: nobody may be left later who knows its number. 0: it has none any more, but
+        may have left others."""
         with self._adding:
-            self._popens = [ref for ref in self._popens if _is_running(ref)]
-            self._popens.append(weakref.ref(popen))
+            if self._children is None:
+                self._children = ChildProcesses(self.entry())
+            if pid:
+                self._children.add(pid, is_ours=is_ours)
         _TOLD.add(self)
 
     def forked(self, pids: Iterable[int]) -> None:
@@ -90,6 +99,8 @@ class Started:
     ) -> tuple[Reached, tuple[str, ...]]:
         """Stop what can be stopped. Return what that took, and the names of what is left."""
         self._take_stock()
+        if self._children:
+            self._children.look()
         if not self.left():
             return "", ()
         reached: Reached = ""
@@ -103,6 +114,8 @@ class Started:
         if self._children:
             bound = self._loop.time() + _KILL_S
             await self._ends_or(lambda: self._loop.time() > bound or not self._living())
+            if reached == "killed" and self._children.send(signal.SIGKILL):  # forked meanwhile
+                await self._ends_or(lambda: self._loop.time() > bound or not self._living())
         left = self.left()
         return "abandoned" if left else reached, left
 
@@ -173,15 +186,9 @@ class Started:
 
     def _take_processes(self) -> None:
         with self._adding:
-            popens = (ref() for ref in self._popens if _is_running(ref))
-            pids = [*self._pids, *(popen.pid for popen in popens if popen)]
-            if pids and self._children is None:
-                self._children = ChildProcesses()
-            for pid in pids:
-                assert self._children
-                self._children.add(pid)
-            self._pids = []
-            self._popens = []
+            pids, self._pids = self._pids, []
+        for pid in pids:
+            self.started_process(pid)
 
     def _living(self) -> list[str]:
         return sorted(self._children.living()) if self._children else []
@@ -320,11 +327,6 @@ def _package_of(file: str) -> str:
         if found:
             return inside.partition("/")[0]
     return ""
-
-
-def _is_running(ref: "weakref.ref[Any]") -> bool:
-    popen = ref()
-    return popen is not None and popen.returncode is None
 
 
 def _nothing() -> None:

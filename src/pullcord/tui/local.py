@@ -110,10 +110,13 @@ class Local:
 
     async def command(self, run_id: str, command: Command) -> Ack:
         ack = await self._journal.command(run_id, command)
-        if isinstance(command, Pause | Cancel) and ack.holds and ack.state in NEEDS_OWNER:
+        if not (isinstance(command, Pause | Cancel) and ack.holds):
+            return ack
+        if ack.state in NEEDS_OWNER:
             # A run whose process has died has nobody else who would let the stop take hold.
             state = await self._journal.bring_to_rest(run_id)
             return msgspec.structs.replace(ack, state=state or ack.state)
+        await self._journal.end_what_its_owner_left(run_id)
         return ack
 
 
