@@ -203,7 +203,8 @@ class _Judge:
                 else attempt.token == effect.token
             )
         ]
-        begun = [a for a in found if a.started_at <= effect.at + _SLACK_S]
+        before = [a for a in found if a.started_at <= effect.at]
+        begun = before or [a for a in found if a.started_at <= effect.at + _SLACK_S]
         return max(begun, key=lambda a: a.started_at) if begun else None
 
     # --- the laws ---
