@@ -50,6 +50,7 @@ AGENT = {
     "settle": "stubborn",
     "raise": "capped",
     "signal": "told",
+    "aside": "talker",
 }
 RUN = re.compile(r"\b(7f3a|RUN)\b")
 REPORT = """
@@ -86,8 +87,9 @@ def serving(tmp_path_factory: pytest.TempPathFactory) -> Generator[Serving]:
     folder = tmp_path_factory.mktemp("shown")
     (folder / "report.py").write_text(REPORT)
     (folder / "examples").symlink_to(ROOT / "examples")
-    world = ROOT / "tests" / "cli" / "world.py"
-    with serve(folder, str(world), str(folder / "report.py")) as made:
+    agents = ROOT / "tests" / "cli"
+    files = (agents / "world.py", agents / "talker.py", folder / "report.py")
+    with serve(folder, *map(str, files)) as made:
         made.here.folder = folder
         made.here.env["PYTHONPATH"] = f"{ROOT / 'src'}{os.pathsep}{ROOT}"
         yield made
@@ -102,10 +104,10 @@ def prepared(serving: Serving, words: list[str]) -> list[str]:
     if not any(RUN.search(word) for word in words):
         return words
     agent = AGENT.get(verb, "churn")
-    serving.begin(agent, name)
+    serving.begin(agent, name, given="Go." if agent == "talker" else None)
     here = serving.here
     names = {"7f3a": name, "RUN": name}
-    if agent in ("churn", "drafts", "stubborn"):
+    if agent in ("churn", "drafts", "stubborn", "talker"):
         here.ended(run_id=name)
     elif agent == "hangs":
         here.until(lambda run: bool(run.open_steps()), run_id=name)
