@@ -41,6 +41,7 @@ from pullcord.warden.zygote import serve
 
 _FLAG_S: Final = 0.2  # how often the flag is looked at while something is running
 _LAST_S: Final = 2.0
+_LAST_TRIES: Final = 50
 _ASKED_S: Final = 2.5  # how long whoever has pulled the kill switch waits for its answer
 _ORDERS_MAX: Final = 32
 _TAKEN: Final = "another process has taken its run over"
@@ -274,13 +275,13 @@ class Warden:
         return {pid for child in strays for pid in {child} | descendants_of(child) if is_alive(pid)}
 
     def _end_everything(self) -> NoReturn:
-        """Nobody is left to be told. Kill until nothing is left, within a bound, and end."""
-        until = time.monotonic() + _LAST_S
+        """Nobody is left to be told. Kill until nothing is left, within a bound, and end. On a busy
+        machine the time may be over before anything was done: so often it is tried at least."""
+        until, tries = time.monotonic() + _LAST_S, _LAST_TRIES
         self._fences.close()  # what can be killed as one is
-        while self._trees and time.monotonic() < until:
+        while self._trees and (tries > 0 or time.monotonic() < until):
+            tries -= 1
             for fd, tree in list(self._trees.items()):
-                if time.monotonic() >= until:
-                    break
                 tree.hurry("the warden is gone")
                 tree.hear(refuse="the runtime is gone")
                 tree.tick(time.monotonic())
