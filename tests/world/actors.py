@@ -6,6 +6,7 @@ lists: calls of tools of every kind, a child, a talk with a model.
 """
 
 import asyncio
+import faulthandler
 import json
 import os
 import signal
@@ -156,6 +157,9 @@ class Actor:
             if told["do"] == "clock":
                 self._clock.ahead_ms = told["ahead_ms"]
                 continue
+            if told["do"] == "tell":
+                _tell_what_it_does()
+                continue
             try:
                 said = await self._begin(runtime, told)
             except PullcordError:
@@ -170,6 +174,13 @@ class Actor:
             return {"started": made.id, "of": told["run"]}
         await runtime.start(told["agent"], told["given"], run_id=told["run"], by="ana")
         return {"started": told["run"]}
+
+
+def _tell_what_it_does() -> None:
+    """Into the log: where every task and thread stands."""
+    for task in asyncio.all_tasks():
+        task.print_stack(limit=8, file=sys.stderr)
+    faulthandler.dump_traceback(sys.stderr)
 
 
 def born(life: Life) -> None:

@@ -80,6 +80,7 @@ class Evidence:
     shut_down: dict[str, float] = field(default_factory=dict[str, float])  # actor → when
     is_finished: bool = True  # it came to what it was to come to
     wall_to_boot_s: float = 0.0  # add to a record's steady time to have boot time
+    tale: str = ""  # of a world that did not come to rest: what everybody was doing
 
 
 @dataclass
@@ -496,3 +497,17 @@ def summary(violations: list[Violation]) -> str:
     counts = Counter(f"{one.law}/{one.kind or '-'}" for one in violations)
     lines = [f"{n} × {what}" for what, n in counts.most_common()]
     return "\n".join([*lines, *(str(one) for one in violations[:12])])
+
+
+def account(violations: list[Violation], evidence: Evidence) -> str:
+    """All that is known of the runs that are concerned, for whoever has to find out why."""
+    lines = [summary(violations)]
+    for run in dict.fromkeys(one.run for one in violations):
+        story = [
+            (record.steady_ms / 1000 + evidence.wall_to_boot_s, f"{record.epoch:4} {record.event}")
+            for record in evidence.records.get(run, ())
+        ]
+        seen = [one for one in evidence.effects if re.search(rf"tok-{run}\b", one.token)]
+        story += [(one.at, f"     seen: {one}") for one in seen]
+        lines += [f"--- {run}", *(f"{at:12.3f} {what[:400]}" for at, what in sorted(story))]
+    return "\n".join([*lines, evidence.tale])

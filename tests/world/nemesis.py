@@ -168,10 +168,12 @@ class Nemesis:
         self._notes("the storm is over")
         await self._heals()
         self._notes("healed")
-        await self._settles()
+        tale = "" if await self._settles() else await self._world.tells()
         self._notes("settled")
         await asyncio.sleep(_LINGER_S)  # what still acts is seen to
-        return await gathered(self._world, self._hand, self._name, self._offset_s)
+        evidence = await gathered(self._world, self._hand, self._name, self._offset_s)
+        evidence.tale = tale
+        return evidence
 
     # --- the storm ---
 
@@ -343,21 +345,23 @@ class Nemesis:
             if not self._world.actors[name].is_alive:
                 await self._world.enters(name, **how)
 
-    async def _settles(self) -> None:
-        """A person answers what is asked and presses resume, until every run has ended."""
+    async def _settles(self) -> bool:
+        """A person answers what is asked and presses resume, until every run has ended. False: some
+        have not."""
         until = now() + SETTLE_S
         while now() < until:
             await self._tends(eager=True)
             missing = [run for run in self._wanted if run not in self._world.told]
             runs = [self._world.looks.get(run) for run in self._world.told]
             if not missing and all(run and run.state in TERMINAL for run in runs):
-                return
+                return True
             for run in missing:
                 self._start(run)
             await asyncio.sleep(0.1)
             for name, how in CAST.items():
                 if not self._world.actors[name].is_alive:
                     await self._world.enters(name, **how)
+        return False
 
     async def _tends(self, *, eager: bool) -> None:
         """Answer what is asked, resume what is paused, try again what has failed."""

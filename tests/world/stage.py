@@ -250,6 +250,14 @@ class World:
         except TimeoutError:
             raise TimeoutError(f"waited in vain for {bound_s} s\n{self._tale()}") from None
 
+    async def tells(self) -> str:
+        """The tale, after everybody was asked to say what they do."""
+        for actor in self.actors.values():
+            if actor.is_alive and actor.writer:
+                actor.tell(do="tell")
+        await asyncio.sleep(1)
+        return self._tale()
+
     def _tale(self) -> str:
         """What was last seen of every run and actor, for whoever has to find out why."""
         runs = [f"{run}: {told[-1:]}" for run, told in self.told.items()]
@@ -258,7 +266,7 @@ class World:
 
     def _log(self, actor: Actor) -> str:
         path = self.folder / f"{actor.name}.log"
-        return path.read_text()[-2000:] if path.exists() else ""
+        return path.read_text()[-20_000:] if path.exists() else ""
 
     # --- its end ---
 

@@ -25,7 +25,7 @@ import pytest
 
 from tests.conftest import FULL
 from tests.world import scenes
-from tests.world.judge import judge, summary
+from tests.world.judge import account, judge, summary
 from tests.world.nemesis import played
 from tests.world.planted import PLANTS
 
@@ -69,7 +69,7 @@ async def _plays(store: str) -> None:
     for seed in _seeds(store):
         evidence = await played(store, seed, runs=RUNS, storm_s=STORM_S)
         found = judge(evidence)
-        assert not found, f"seed {seed}: {summary(found)}"
+        assert not found, f"seed {seed}: {account(found, evidence)}"
         _note(seed)
         runs += len(evidence.records)
         calls += len({effect.call for effect in evidence.effects})
