@@ -6,6 +6,7 @@ lists: calls of tools of every kind, a child, a talk with a model.
 """
 
 import asyncio
+import contextlib
 import faulthandler
 import json
 import os
@@ -26,7 +27,7 @@ from pydantic_ai.providers.openai import OpenAIProvider
 
 import pullcord
 from pullcord import Context, Habits, NotDone, Runtime
-from pullcord.errors import PullcordError
+from pullcord.errors import InvalidInput, PullcordError
 from pullcord.journal.clock import SystemClock
 from pullcord.server.keeper import Keeper
 from pullcord.server.standing import Standing, listen
@@ -172,7 +173,8 @@ class Actor:
         if told["do"] == "again":
             made = await (await runtime.get(told["run"])).again(by="ana")
             return {"started": made.id, "of": told["run"]}
-        await runtime.start(told["agent"], told["given"], run_id=told["run"], by="ana")
+        with contextlib.suppress(InvalidInput):  # its starter did not live to say so
+            await runtime.start(told["agent"], told["given"], run_id=told["run"], by="ana")
         return {"started": told["run"]}
 
 

@@ -97,6 +97,7 @@ class Attempt:
     started_at: float
     decided: "e.Event | None" = None
     decided_seq: int = 0
+    decided_at: float = float("inf")
     late: bool = False
     settled: str = ""  # by a person: happened, run, skip
     undo: str = ""
@@ -205,8 +206,11 @@ class _Judge:
             )
         ]
         before = [a for a in found if a.started_at <= effect.at]
-        begun = before or [a for a in found if a.started_at <= effect.at + _SLACK_S]
-        return max(begun, key=lambda a: a.started_at) if begun else None
+        soon = [a for a in found if effect.at < a.started_at <= effect.at + _SLACK_S]
+        if last := max(before, key=lambda a: a.started_at, default=None):
+            # One that was decided by then is to blame only if no other can have been meant.
+            return last if not soon or effect.at <= last.decided_at else soon[0]
+        return max(soon, key=lambda a: a.started_at, default=None)
 
     # --- the laws ---
 
@@ -262,6 +266,7 @@ class _Judge:
                 yield type(told.record.event).__name__, told.at, for_ever, told.record.seq
             elif told.state == "paused" != before:
                 sent = [at for at in self._resumes(run) if at > told.at]
+                sent += self._resumed_since(run, _at(run, told.record, self._evidence))
                 if attempt.name in getattr(told.record.event, "frozen", ()):
                     sent.append(shut_down)
                 yield "paused", told.at, min([*sent, for_ever]), told.record.seq
@@ -271,6 +276,16 @@ class _Judge:
         """When a resume was sent, to the run or to one that it works for."""
         while run in self._stories:
             yield from self._evidence.resumed.get(run, ())
+            run = self._stories[run].parent
+
+    def _resumed_since(self, run: str, paused_at: float) -> Iterator[float]:
+        """When the next resume was recorded, also if whoever pressed it saw the pause before the
+        one who tells us of it did."""
+        while run in self._stories:
+            for record in self._evidence.records[run]:
+                at = _at(run, record, self._evidence)
+                if isinstance(record.event, e.Resumed) and at >= paused_at:
+                    yield at
             run = self._stories[run].parent
 
     def _obeys_the_switch(self) -> Iterator[Violation]:
@@ -414,6 +429,7 @@ def _take(story: Story, record: Record, evidence: Evidence) -> None:
         case e.StepFinished() | e.StepFailed() | e.StepInterrupted() | e.StepInDoubt() as decided:
             attempt = _named(story, decided.step, decided.attempt)
             attempt.decided, attempt.decided_seq = decided, record.seq
+            attempt.decided_at = _at(story.run, record, evidence)
         case e.DoubtSettled() as said:
             story.latest[said.step].settled = said.choice
             if said.choice == "run" and said.source == "person":
