@@ -20,6 +20,7 @@ const EXPECTED: SseMessage[] = [
   { event: "message", data: "last", id: "13" },
 ];
 
+const AS_JSON = JSON.stringify(EXPECTED);
 const BYTES = new TextEncoder().encode(SAMPLE);
 
 function parsed(...pieces: Uint8Array[]): SseMessage[] {
@@ -41,7 +42,7 @@ test("a stream cut in two places, wherever they are, says the same", () => {
   for (let first = 0; first <= BYTES.length; first++) {
     for (let second = first; second <= BYTES.length; second += 3) {
       const pieces = [BYTES.subarray(0, first), BYTES.subarray(first, second), BYTES.subarray(second)];
-      expect(parsed(...pieces)).toEqual(EXPECTED);
+      expect(JSON.stringify(parsed(...pieces))).toBe(AS_JSON); // many thousands of them
     }
   }
 });
