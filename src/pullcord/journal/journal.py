@@ -614,6 +614,13 @@ class Journal:
                 self._watch = Watch(self._store)
             return self._watch.add(on_change)
 
+    def ask_watch(self, run_id: str) -> None:
+        """Have everybody who watches told of this run, changed or not, as soon as that can be
+        read. From any thread; it never waits for the store."""
+        with self._watch_lock:
+            if self._watch is not None:
+                self._watch.ask(run_id)
+
     @property
     def hooks(self) -> HookPlaces:
         """How far each hook was told, and what there is to tell it."""

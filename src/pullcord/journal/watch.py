@@ -15,7 +15,8 @@ _TRIES: Final = 20
 
 
 Changed: TypeAlias = Mapping[str, int]
-"""The runs that have changed, each with the number of its last record."""
+"""The runs that have changed, each with the number of its last record; 0: somebody has asked to be
+told of it, and it may not have changed."""
 
 
 class Watch:
@@ -26,6 +27,7 @@ class Watch:
         self._listener = store.listen()
         self._mark = store.read(lambda view: view.position())
         self._told: list[_Told] = []
+        self._asked: set[str] = set()  # runs that somebody has to hear of, changed or not
         self._changing = threading.Lock()
         self._closing = False
         self._pause = threading.Event()
@@ -43,6 +45,13 @@ class Watch:
 
         return remove
 
+    def ask(self, run_id: str) -> None:
+        """Have everybody told of this run as soon as the store can be read, changed or not."""
+        with self._changing:
+            self._asked.add(run_id)
+            if not self._closing:
+                self._listener.wake()
+
     def close(self) -> None:
         """Tell everybody that it is over, and stop. Safe to call twice."""
         with self._changing:
@@ -59,7 +68,7 @@ class Watch:
         while not self._closing:
             try:
                 heard = self._listener.wait(_AGAIN_S if is_due else _LISTEN_S)
-                is_due = self._tell() if heard or is_due else False
+                is_due = self._tell() if heard or is_due or self._asked else False
                 is_away = False
             except Exception as error:
                 if not self._closing:
@@ -80,7 +89,10 @@ class Watch:
 
     def _tell(self) -> bool:
         """Tell everybody what is new. Return whether somebody has to be told again."""
-        self._mark, runs = self._store.read(lambda view: view.changed(self._mark))
+        self._mark, changed = self._store.read(lambda view: view.changed(self._mark))
+        with self._changing:
+            runs = {**dict.fromkeys(self._asked, 0), **changed}
+            self._asked.clear()
         told = [told.tell(runs) for told in self._told if runs or told.missed]
         return not all(told)
 
@@ -96,6 +108,11 @@ class _Told:
     def tell(self, runs: Changed) -> bool:
         try:
             self._on_change({**self.missed, **runs})
+        except StorageFailed as error:  # nobody's fault: it is told when the store is back
+            if not self.missed:
+                _log.warning("%s A listener is told when it is back.", error)
+            self.missed = {**self.missed, **runs}
+            return False
         except Exception:  # its own fault must not deafen the others
             self._failures += 1
             give_up = self._failures >= _TRIES

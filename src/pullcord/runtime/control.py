@@ -34,14 +34,15 @@ class ControlThread:
         """Have `cut(control)` called for every control recorded after `after_seq`, while inside.
 
         `after_seq` is the record of the call's own intent: a control that slipped in between is
-        heard before the block is entered. Each control is handed over once, in order, from the
-        control thread or from here. `cut` must be quick; what it raises is logged.
+        heard, too. Each is handed over once, in order, from the control thread: the store may be
+        away, and must not hold up an event loop, nor fail a call. `cut` must be quick; what it
+        raises is logged.
         """
         cutter = _Cutter(cut, after_seq)
         with self._lock:
             self._cutters.setdefault(run_id, []).append(cutter)
         try:
-            cutter.hear(self._journal.read_now(run_id, after_seq=after_seq))
+            self._journal.ask_watch(run_id)
             yield
         finally:
             cutter.close()
