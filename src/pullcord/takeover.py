@@ -9,13 +9,21 @@ what its steps had started may live: it is found by the mark it carries, and end
 
 from collections.abc import Iterable
 from contextlib import suppress
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
+from pullcord.lazy_import import lazy_import
 from pullcord.process import is_gone, is_here
 
 if TYPE_CHECKING:
+    import json
+    import socket
     from socket import socket as Socket
+
+    from pullcord.killswitch import mark
+else:
+    mark = lazy_import("pullcord.killswitch.mark")
+    json = lazy_import("json")
+    socket = lazy_import("socket")  # only where somebody is asked: it is not cheap
 
 ANSWER_S: Final = 3.0  # a warden needs two seconds at most to see what it killed die
 QUESTION_BYTES_MAX: Final = 4096
@@ -45,7 +53,6 @@ def end_what_is_left(owners: Iterable[str], store: str, run_id: str) -> dict[str
     lies."""
     if not store or not any(is_gone(owner) for owner in owners):
         return {}
-    mark: Any = import_module("pullcord.killswitch.mark")
     return mark.end_left(mark.mark_of(store), run_id)
 
 
@@ -59,7 +66,6 @@ class Asking:
         self._sock = _connected(owner, ANSWER_S)
         if self._sock is not None:
             with suppress(OSError):
-                json: Any = import_module("json")
                 self._sock.send(json.dumps({"run": run_id, "epoch": epoch}).encode())
 
     @property
@@ -78,7 +84,6 @@ class Asking:
         if self._sock is not None:
             try:
                 said = self._sock.recv(QUESTION_BYTES_MAX)
-                json: Any = import_module("json")
                 held = bool(json.loads(said)["left"]) if said else False
             except ConnectionResetError:
                 held = False
@@ -102,7 +107,6 @@ def has_warden(owner: str) -> bool:
 
 def _connected(owner: str, within_s: float = 0.0) -> "Socket | None":
     """None: neither a warden nor its guard is there: never needed, or gone with all it held."""
-    socket: Any = import_module("socket")  # only where somebody is asked: it is not cheap
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_CLOEXEC)
     try:
         sock.settimeout(within_s)

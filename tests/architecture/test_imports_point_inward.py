@@ -2,6 +2,8 @@
 
 import ast
 import sys
+from functools import cache
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -10,27 +12,40 @@ import pullcord
 
 MAY_IMPORT = {
     "errors": set[str](),
+    "lazy_import": set[str](),
     "core": {"core", "errors"},
     "process": set[str](),
     "regular_file": set[str](),
     "killswitch": {"process", "regular_file", "killswitch"},
-    "takeover": {"process"},
-    "journal": {"core", "errors", "process", "regular_file", "killswitch", "takeover", "journal"},
-    "warden": {"core", "errors", "process", "killswitch", "takeover", "warden"},
+    "takeover": {"lazy_import", "process", "killswitch"},
+    "journal": {
+        "core",
+        "errors",
+        "lazy_import",
+        "process",
+        "regular_file",
+        "killswitch",
+        "takeover",
+        "journal",
+    },
+    "warden": {"core", "errors", "lazy_import", "process", "killswitch", "takeover", "warden"},
     "runtime": {
         "core",
         "errors",
+        "lazy_import",
         "process",
         "killswitch",
         "takeover",
         "journal",
         "warden",
+        "telemetry",
         "runtime",
     },
     "agents": {"core", "errors", "journal", "runtime", "agents"},
     "cli": {
         "core",
         "errors",
+        "lazy_import",
         "process",
         "regular_file",
         "killswitch",
@@ -40,6 +55,7 @@ MAY_IMPORT = {
         "runtime",
         "server",
         "tui",
+        "demo",
         "cli",
     },
     "server": {"core", "errors", "regular_file", "killswitch", "journal", "runtime", "server"},
@@ -50,7 +66,17 @@ MAY_IMPORT = {
     "hooks": {"core", "runtime"},
     "telemetry": {"core", "telemetry"},
     "testing": {"core", "errors", "process", "journal", "runtime", "testing"},
-    "demo": {"agents", "core", "errors", "journal", "limits", "runtime", "testing", "demo"},
+    "demo": {
+        "agents",
+        "core",
+        "errors",
+        "lazy_import",
+        "journal",
+        "limits",
+        "runtime",
+        "testing",
+        "demo",
+    },
 }
 ROOT = Path(pullcord.__file__).parent
 MODULES = sorted(path for path in ROOT.rglob("*.py") if path != ROOT / "__init__.py")
@@ -60,16 +86,38 @@ def layer_of(module: Path) -> str:
     return module.relative_to(ROOT).parts[0].removesuffix(".py")
 
 
+def name_of(module: Path) -> str:
+    inside = module.relative_to(ROOT).with_suffix("").parts
+    return ".".join(("pullcord", *inside)).removesuffix(".__init__")
+
+
+NAMES = {name_of(module) for module in MODULES}
+
+
 def imports_of(tree: ast.AST) -> set[str]:
-    """Every pullcord module imported, in function bodies too."""
-    return {
-        node.module
-        for node in ast.walk(tree)
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("pullcord.")
-        if node.module
-    }
+    """Every pullcord module imported: in function bodies, for type checkers and lazily, too."""
+    found: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "pullcord":
+            inside = {f"{node.module}.{alias.name}" for alias in node.names}
+            found |= inside & NAMES or {node.module or ""}
+        elif lazy := _loaded_lazily(node):
+            found.add(lazy)
+    return {name for name in found if name.startswith("pullcord.")}
 
 
+def _loaded_lazily(node: ast.AST) -> str:
+    """The module that a call of `lazy_import` or `import_module` names, if it names one."""
+    if not isinstance(node, ast.Call) or not node.args:
+        return ""
+    called = node.func.attr if isinstance(node.func, ast.Attribute) else ast.unparse(node.func)
+    said = node.args[0]
+    if called in ("lazy_import", "import_module") and isinstance(said, ast.Constant):
+        return str(said.value)
+    return ""
+
+
+@cache
 def parsed(module: Path) -> ast.Module:
     return ast.parse(module.read_text(encoding="utf-8"))
 
@@ -89,17 +137,50 @@ def test_no_import_hides_in_a_function(module: Path) -> None:
 
 
 def test_there_is_no_cycle() -> None:
-    graph = {
-        ".".join(("pullcord", *module.relative_to(ROOT).with_suffix("").parts)): imports_of(
-            parsed(module)
-        )
-        for module in MODULES
-    }
-    settled: set[str] = set()
-    while ready := [name for name in graph.keys() - settled if graph[name] <= settled]:
-        settled |= set(ready)
-        settled |= {name for name in graph if name.endswith(".__init__")}
-    assert not graph.keys() - settled
+    graph = {name_of(module): imports_of(parsed(module)) for module in MODULES}
+    TopologicalSorter(graph).prepare()  # or it names a cycle
+
+
+LOADS_OTHERS = {
+    "lazy_import.py",
+    "runtime/limiting.py",
+    "runtime/undoing.py",
+    "testing/crash_server.py",
+    "warden/finding.py",
+}
+"""Where `import_module` loads what somebody else has named: a condition, an undo, a tool."""
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda m: str(m.relative_to(ROOT)))
+def test_what_is_loaded_lazily_is_typed(module: Path) -> None:
+    """`import_module` gives `Any`: it is for modules that are not ours. `lazy_import` stands in the
+    `else` of the same import for type checkers, under the same name."""
+    tree = parsed(module)
+    called = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    named = {ast.unparse(node.func).rpartition(".")[2] for node in called}
+    assert "import_module" not in named or str(module.relative_to(ROOT)) in LOADS_OTHERS
+    twins: set[tuple[str, str]] = set()
+    for node in tree.body:
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            typed = {pair for one in node.body for pair in _bound(one)}
+            lazy = {
+                (ast.unparse(one.targets[0]), _loaded_lazily(one.value))
+                for one in node.orelse
+                if isinstance(one, ast.Assign)
+            }
+            assert lazy <= typed
+            twins |= lazy
+    assert len(twins) == sum(ast.unparse(node.func) == "lazy_import" for node in called)
+
+
+def _bound(statement: ast.stmt) -> list[tuple[str, str]]:
+    """The names that an import binds, each with its module."""
+    if isinstance(statement, ast.ImportFrom):
+        home = f"{statement.module}."
+        return [(alias.asname or alias.name, home + alias.name) for alias in statement.names]
+    if isinstance(statement, ast.Import):
+        return [(alias.asname or alias.name, alias.name) for alias in statement.names]
+    return []
 
 
 def test_the_warden_stands_on_nothing() -> None:
@@ -109,7 +190,13 @@ def test_the_warden_stands_on_nothing() -> None:
         is_of_a_tool = module.name in ("worker.py",)
         assert is_of_a_tool or not any(word in text for word in ("asyncio\n", "msgspec", "apsw"))
         layers = {name.split(".")[1] for name in imports_of(parsed(module))}
-        assert is_of_a_tool or layers <= {"warden", "killswitch", "process", "takeover"}
+        assert is_of_a_tool or layers <= {
+            "warden",
+            "killswitch",
+            "lazy_import",
+            "process",
+            "takeover",
+        }
 
 
 def test_the_kill_switch_stands_on_the_standard_library_alone() -> None:
@@ -120,7 +207,7 @@ def test_the_kill_switch_stands_on_the_standard_library_alone() -> None:
             names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
             for name in names:
                 top, _, rest = name.partition(".")
-                ours = rest.startswith(("killswitch", "process", "regular_file"))
+                ours = rest.startswith(("killswitch", "lazy_import", "process", "regular_file"))
                 assert top in sys.stdlib_module_names or (top == "pullcord" and ours), name
                 assert top not in ("asyncio", "sqlite3")
 
@@ -132,7 +219,7 @@ def test_only_telemetry_knows_opentelemetry() -> None:
         assert layer == "telemetry" or "import opentelemetry" not in text
         assert layer == "telemetry" or "from opentelemetry" not in text
         layers = {name.split(".")[1] for name in imports_of(parsed(module))}
-        assert layer == "telemetry" or "telemetry" not in layers
+        assert layer in ("telemetry", "runtime") or "telemetry" not in layers
 
 
 def test_the_core_is_pure() -> None:

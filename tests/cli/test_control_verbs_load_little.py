@@ -22,6 +22,7 @@ MAY_LOAD = {
     "pullcord.cli.main",
     "pullcord.cli.naming",
     "pullcord.cli.parser",
+    "pullcord.cli.reach",
     "pullcord.cli.secret_names",
     "pullcord.cli.settings",
     "pullcord.cli.store",
@@ -63,6 +64,7 @@ MAY_LOAD = {
     "pullcord.journal.live",
     "pullcord.journal.holding",
     "pullcord.killswitch",
+    "pullcord.lazy_import",
     "pullcord.killswitch.flags",
     "pullcord.killswitch.pulled",
     "pullcord.process",
@@ -96,6 +98,7 @@ MAY_LOAD_FOR_A_SERVER = {
     "pullcord.cli.main",
     "pullcord.cli.naming",
     "pullcord.cli.parser",
+    "pullcord.cli.reach",
     "pullcord.cli.remote",
     "pullcord.cli.secret_names",
     "pullcord.cli.settings",
@@ -107,6 +110,7 @@ MAY_LOAD_FOR_A_SERVER = {
     "pullcord.core.values",
     "pullcord.core.visible",
     "pullcord.errors",
+    "pullcord.lazy_import",
 }
 MUST_NOT_LOAD = {
     "asyncio",

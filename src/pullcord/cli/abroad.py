@@ -5,13 +5,13 @@ import sys
 from contextlib import redirect_stdout
 from typing import Any
 
-from pullcord.cli.as_json import to_json
-from pullcord.cli.control import print_ack
-from pullcord.cli.cord import Cord, reach
+from pullcord.cli.as_json import print_ack, to_json
+from pullcord.cli.cord import Cord
 from pullcord.cli.ending import tell_end
 from pullcord.cli.given import text_of, value_of
 from pullcord.cli.identity import whoami
 from pullcord.cli.parser import FAILED, INTERRUPTED, REFUSED
+from pullcord.cli.reach import reach
 from pullcord.cli.telling import Telling, point_out
 from pullcord.cli.words import receipt_lines
 from pullcord.core.commands import Undo

@@ -8,11 +8,16 @@ import socket
 import time
 from collections.abc import Iterator
 from contextlib import suppress
-from importlib import import_module
-from typing import Any, Final, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
 
 from pullcord.cli.address import Address
 from pullcord.errors import ServerLost, ServerRefused
+from pullcord.lazy_import import lazy_import
+
+if TYPE_CHECKING:
+    import ssl
+else:
+    ssl = lazy_import("ssl")  # only where it is needed: it is not cheap
 
 _HEAD_MAX: Final = 64 * 1024
 ANSWER_MAX: Final = 64 * 1024 * 1024
@@ -137,7 +142,6 @@ class Client:
         line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if not self.where.is_tls:
             return line
-        ssl: Any = import_module("ssl")  # only where it is needed: it is not cheap
         try:
             return ssl.create_default_context().wrap_socket(line, server_hostname=self.where.host)
         except ssl.SSLError as error:

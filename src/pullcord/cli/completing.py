@@ -5,14 +5,21 @@ import os
 import sys
 from collections.abc import Iterable
 from contextlib import suppress
-from importlib import import_module
 from itertools import pairwise
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pullcord.cli.parser import VERBS, described
 from pullcord.core.states import LIVING, RunState
 from pullcord.errors import PullcordError
 from pullcord.journal.place import is_url
+from pullcord.lazy_import import lazy_import
+
+if TYPE_CHECKING:
+    from pullcord.cli import reach as reaching
+    from pullcord.cli import settings as settling
+else:
+    settling = lazy_import("pullcord.cli.settings")
+    reaching = lazy_import("pullcord.cli.reach")
 
 _MOST: Final = 50
 _ENDED_TOO: Final = ("show", "watch", "receipt", "fork", "continue", "undo", "settle", "aside")
@@ -68,10 +75,8 @@ def _runs(before: list[str], word: str, states: Iterable[RunState]) -> Iterable[
         if name.startswith("--") and key in places:
             places[key] = value
     asked: Any = argparse.Namespace(verb="ps", insecure="--insecure" in before, **places)
-    settling: Any = import_module("pullcord.cli.settings")
     settling.settle(asked)
     if not asked.server and not is_url(asked.store) and not os.path.exists(asked.store):
         return []
-    cord: Any = import_module("pullcord.cli.cord")
-    with cord.reach(asked) as place:
+    with reaching.reach(asked) as place:
         return [run for run in place.ids(states, _MOST) if run.startswith(word)]

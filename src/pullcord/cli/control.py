@@ -3,15 +3,14 @@ runs are, by any process at all."""
 
 import os
 import sys
-from importlib import import_module
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from pullcord.cli.as_json import to_json as to_json
-from pullcord.cli.cord import Cord, reach
-from pullcord.cli.given import text_of
-from pullcord.cli.given import value_of as value_of
+from pullcord.cli.as_json import print_ack, to_json
+from pullcord.cli.cord import Cord
+from pullcord.cli.given import text_of, value_of
 from pullcord.cli.identity import whoami
 from pullcord.cli.parser import REFUSED, TIMED_OUT
+from pullcord.cli.reach import reach
 from pullcord.core.acks import Ack
 from pullcord.core.commands import (
     Answer,
@@ -30,6 +29,15 @@ from pullcord.core.states import NEEDS_OWNER, TERMINAL, RunState
 from pullcord.core.values import NULL, dump
 from pullcord.core.visible import visible
 from pullcord.errors import InvalidInput
+from pullcord.lazy_import import lazy_import
+
+if TYPE_CHECKING:
+    from pullcord.cli import drive, words
+    from pullcord.core import limits
+else:
+    drive = lazy_import("pullcord.cli.drive")
+    limits = lazy_import("pullcord.core.limits")
+    words = lazy_import("pullcord.cli.words")
 
 _SAYS: Final = {
     "pause": {
@@ -44,8 +52,6 @@ _SAYS: Final = {
 }
 _DONE: Final = {"answer": "Answered", "approve": "Approved", "deny": "Denied"}
 # What only some verbs need is loaded by them: a control must feel instant.
-_WORDS: Final = "pullcord.cli.words"
-_LIMITS: Final = "pullcord.core.limits"
 
 
 def carry_out(asked: Any) -> int:
@@ -72,7 +78,6 @@ def carry_out(asked: Any) -> int:
             return _not_moving(asked, ack, still)
         _say(asked, cord, ack, drive_here=drive_here)
     if drive_here:
-        drive: Any = import_module("pullcord.cli.drive")
         return drive.drive_here(asked)
     return 0
 
@@ -103,7 +108,6 @@ def _command(asked: Any) -> Command:
         case "settle":
             return Settle(**who, item=asked.item)
         case "raise":
-            limits: Any = import_module(_LIMITS)
             return Raise(**who, caps=limits.parsed(asked.caps))
         case "signal":
             return Signal(**who, name=asked.name)
@@ -144,18 +148,6 @@ def _refused(asked: Any, ack: Ack) -> int:
     return REFUSED
 
 
-def print_ack(asked: Any, ack: Ack) -> None:
-    said = {
-        "run": asked.run,
-        "verdict": ack.verdict,
-        "seq": ack.seq,
-        "state": ack.state,
-        "reason": ack.reason,
-        "message": ack.message,
-    }
-    sys.stdout.write(to_json(said))
-
-
 def _say(asked: Any, cord: Cord, ack: Ack, *, drive_here: bool) -> None:
     if asked.json:
         return print_ack(asked, ack)
@@ -179,7 +171,6 @@ def _say(asked: Any, cord: Cord, ack: Ack, *, drive_here: bool) -> None:
         goes_on = ", which goes on" if ack.state in ("queued", "running") else ""
         print(f"Raised the limits of {asked.run}{goes_on}.")
     elif asked.verb == "signal":
-        words: Any = import_module(_WORDS)
         print(f"Told {asked.run}: {words.line(asked.name)}.")
     return None
 
@@ -225,7 +216,6 @@ def _say_if_alone(asked: Any, cord: Cord) -> None:
 
 
 def _say_instruction(asked: Any, cord: Cord, ack: Ack) -> None:
-    words: Any = import_module(_WORDS)
     written = cord.records(asked.run, ack.seq - 1, 2)
     rewritten: list[Any] = [r.event for r in written if type(r.event).__name__ == "ItemRewritten"]
     if rewritten:
@@ -249,7 +239,6 @@ def _wait(asked: Any, cord: Cord) -> int:
     if asked.json:
         sys.stdout.write(to_json(made))
     else:
-        words: Any = import_module(_WORDS)
         print("\n".join(words.receipt_lines(made)))
     return 0 if state in (RunState.PAUSED, RunState.CANCELLED) else REFUSED
 

@@ -1,8 +1,6 @@
 """What a verb needs of wherever the runs are: a file or a server, it does not know which."""
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from pullcord.core.acks import Ack
@@ -96,9 +94,3 @@ class Cord(Protocol):
             InvalidInput: in a store, a run begins in the process that drives it.
         """
         ...
-
-
-def reach(asked: Any) -> AbstractContextManager[Cord]:
-    """Open what is meant: the server that was named, or else the store. Loads only the one."""
-    module: Any = import_module(f"pullcord.cli.{'remote' if asked.server else 'store'}")
-    return module.reach(asked)

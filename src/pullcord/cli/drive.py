@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from pullcord.cli.agents_loop import in_a_loop
-from pullcord.cli.control import print_ack, to_json, value_of
+from pullcord.cli.as_json import print_ack, to_json
 from pullcord.cli.ending import tell_end
-from pullcord.cli.given import text_of
+from pullcord.cli.given import text_of, value_of
 from pullcord.cli.habits import habits_of
 from pullcord.cli.live import Live, wanted
 from pullcord.cli.loading import load_agents

@@ -7,8 +7,9 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from pullcord.cli.as_json import to_json
-from pullcord.cli.cord import Cord, reach
+from pullcord.cli.cord import Cord
 from pullcord.cli.identity import whoami
+from pullcord.cli.reach import reach
 from pullcord.cli.telling import Telling as Telling
 from pullcord.cli.telling import record_line, told
 from pullcord.cli.words import (

@@ -3,8 +3,7 @@
 import gc
 import os
 import sys
-from importlib import import_module
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from pullcord.cli.as_json import to_json
 from pullcord.cli.parser import FAILED, INTERRUPTED, REFUSED, USAGE, VERBS, parse
@@ -19,6 +18,65 @@ from pullcord.errors import (
     RunNotFound,
     ThreadBusy,
 )
+from pullcord.lazy_import import lazy_import
+
+if TYPE_CHECKING:
+    from pullcord.cli import (
+        abroad,
+        completing,
+        completion,
+        control,
+        doctor,
+        drive,
+        forget,
+        grant,
+        inbox,
+        log,
+        look,
+        serve,
+        switch,
+        top,
+        tour,
+    )
+else:
+    abroad = lazy_import("pullcord.cli.abroad")
+    completing = lazy_import("pullcord.cli.completing")
+    completion = lazy_import("pullcord.cli.completion")
+    control = lazy_import("pullcord.cli.control")
+    doctor = lazy_import("pullcord.cli.doctor")
+    drive = lazy_import("pullcord.cli.drive")
+    forget = lazy_import("pullcord.cli.forget")
+    grant = lazy_import("pullcord.cli.grant")
+    inbox = lazy_import("pullcord.cli.inbox")
+    log = lazy_import("pullcord.cli.log")
+    look = lazy_import("pullcord.cli.look")
+    serve = lazy_import("pullcord.cli.serve")
+    switch = lazy_import("pullcord.cli.switch")
+    top = lazy_import("pullcord.cli.top")
+    tour = lazy_import("pullcord.cli.tour")
+
+
+class _Verb(Protocol):
+    """A module that carries verbs out."""
+
+    def carry_out(self, asked: Any, /) -> int: ...
+
+
+_MODULES: Final[dict[str, _Verb]] = {
+    "completion": completion,
+    "control": control,
+    "doctor": doctor,
+    "drive": drive,
+    "forget": forget,
+    "grant": grant,
+    "inbox": inbox,
+    "log": log,
+    "look": look,
+    "serve": serve,
+    "switch": switch,
+    "top": top,
+    "tour": tour,
+}
 
 _UNSETTLED: Final = ("doctor", "completion")  # of use even where a file cannot be read
 _ACT: Final = ("control", "switch")  # what they do is done, whoever reads of it
@@ -35,7 +93,6 @@ def main(argv: list[str] | None = None) -> int:
     open_closed()
     words = sys.argv[1:] if argv is None else argv
     if words[:1] == ["__complete"]:
-        completing: Any = import_module("pullcord.cli.completing")
         return completing.complete(words[1:])
     asked = parse(words)
     if not VERBS[asked.verb].is_brief or asked.verb in _LASTING:
@@ -74,10 +131,10 @@ def _is_here() -> bool:
         return False
 
 
-def _module(asked: Any) -> Any:
+def _module(asked: Any) -> _Verb:
     name = VERBS[asked.verb].module
     is_abroad = name == "drive" and getattr(asked, "server", None)
-    return import_module(f"pullcord.cli.{'abroad' if is_abroad else name}")
+    return abroad if is_abroad else _MODULES[name]
 
 
 def _say(asked: Any, error: PullcordError) -> int:

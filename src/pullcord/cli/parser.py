@@ -5,11 +5,16 @@ import os
 import re
 import sys
 from contextlib import suppress
-from importlib import import_module
-from typing import Any, Final, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn
 
 from pullcord import __version__
 from pullcord.cli.as_json import to_json
+from pullcord.lazy_import import lazy_import
+
+if TYPE_CHECKING:
+    import difflib
+else:
+    difflib = lazy_import("difflib")  # only who mistypes waits for it
 
 FAILED, USAGE, REFUSED, TIMED_OUT, INTERRUPTED = 1, 2, 3, 4, 130
 STATUS: Final = (
@@ -351,7 +356,6 @@ class _Parser(argparse.ArgumentParser):
 
 
 def _no_command(word: str) -> str:
-    difflib: Any = import_module("difflib")  # only who mistypes waits for it
     near: list[str] = difflib.get_close_matches(word, VERBS, n=1)
     meant = f"Did you mean: pullcord {near[0]}" if near else "See what there is: pullcord --help"
     return f"there is no command {word!r}. Nothing was done. {meant}"

@@ -4,8 +4,7 @@ import os
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
-from importlib import import_module
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
 
@@ -20,6 +19,14 @@ from pullcord.core.commands import Approve, Command, check_command
 from pullcord.core.states import RunState
 from pullcord.core.values import check_id
 from pullcord.errors import InvalidInput, RunNotFound, ServerLost
+from pullcord.lazy_import import lazy_import
+
+if TYPE_CHECKING:
+    from pullcord.cli import ear
+    from pullcord.cli import remote_shapes as shapes
+else:
+    shapes = lazy_import("pullcord.cli.remote_shapes")
+    ear = lazy_import("pullcord.cli.ear")
 
 T = TypeVar("T")
 _PAGE: Final = 100  # runs in one answer
@@ -113,13 +120,11 @@ class Remote:
         return [one.run for one in found.runs]
 
     def panel(self, run_id: str) -> Any:
-        shapes: Any = import_module("pullcord.cli.remote_shapes")
         return self._get(f"/runs/{check_id(run_id)}", shapes.RunShown).panel
 
     def listed(
         self, states: Iterable[RunState], limit: int, before: str | None = None
     ) -> list[Any]:
-        shapes: Any = import_module("pullcord.cli.remote_shapes")
         wanted = "".join(f"&state={state}" for state in states)
         found: list[Any] = []
         while len(found) < limit:
@@ -133,7 +138,6 @@ class Remote:
         return found
 
     def records(self, run_id: str, after: int = 0, limit: int | None = None) -> list[Any]:
-        shapes: Any = import_module("pullcord.cli.remote_shapes")
         found: list[Any] = []
         while limit is None or len(found) < limit:
             size = _RECORDS if limit is None else min(limit - len(found), _RECORDS)
@@ -146,14 +150,12 @@ class Remote:
         return found
 
     def receipt(self, run_id: str) -> Any:
-        shapes: Any = import_module("pullcord.cli.remote_shapes")
         return self._get(f"/runs/{check_id(run_id)}/receipt", shapes.Receipt)
 
     def waiting(self, run_id: str | None) -> Any:
         return self.inbox(run_id).waiting()
 
     def inbox(self, run_id: str | None) -> Any:
-        shapes: Any = import_module("pullcord.cli.remote_shapes")
         only = f"?run={check_id(run_id)}" if run_id else ""
         return self._get(f"/inbox{only}", shapes.InboxShown)
 
@@ -184,7 +186,6 @@ class Remote:
     # --- as it happens ---
 
     def stream(self, run_id: str, after: Any) -> Iterator[Any]:
-        shapes: Any = import_module("pullcord.cli.remote_shapes")
         if self._is_over(run_id, after):
             return
         for event in self._told(f"/runs/{check_id(run_id)}/events", str(after)):
@@ -200,7 +201,6 @@ class Remote:
         seen = self.panel(run_id)
         if not seen.ended or after.seq > seen.seq:
             return False
-        shapes: Any = import_module("pullcord.cli.remote_shapes")
         return not any(shapes.is_the_end(one) for one in self.records(run_id, after.seq))
 
     def wait(self, run_id: str, holds: Callable[[], T | None], timeout_s: float | None) -> T | None:
@@ -216,7 +216,6 @@ class Remote:
     def _told(
         self, path: str, place: str, *, only: str = "", until: float | None = None
     ) -> Iterator[Event]:
-        ear: Any = import_module("pullcord.cli.ear")
         return ear.Ear(self.client, path, place, only=only, until=until).events()
 
     # --- question and answer ---

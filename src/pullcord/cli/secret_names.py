@@ -1,12 +1,21 @@
 """Secrets of a command line: `PULLCORD_SECRETS` names the environment variables that hold them."""
 
 import os
-from importlib import import_module
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from pullcord.errors import InvalidInput
+from pullcord.lazy_import import lazy_import
 
-T = TypeVar("T")
+if TYPE_CHECKING:
+    import msgspec
+
+    from pullcord.core import sealed as sealing
+    from pullcord.core import secrets
+else:
+    secrets = lazy_import("pullcord.core.secrets")
+    sealing = lazy_import("pullcord.core.sealed")
+
+T = TypeVar("T", bound="msgspec.Struct")
 
 
 def from_environment() -> dict[str, str]:
@@ -29,6 +38,4 @@ def sealed(command: T) -> T:
     """What somebody has typed, with references in the place of secrets. Loads nothing without."""
     if not (known := from_environment()):
         return command
-    secrets: Any = import_module("pullcord.core.secrets")
-    sealing: Any = import_module("pullcord.core.sealed")
     return sealing.sealed(command, secrets.Secrets(known))

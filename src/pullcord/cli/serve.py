@@ -9,9 +9,8 @@ import tempfile
 import webbrowser
 from collections.abc import Mapping
 from contextlib import suppress
-from importlib import import_module
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pullcord.cli.age import seconds
 from pullcord.cli.agents_loop import Done, in_a_loop
@@ -25,11 +24,17 @@ from pullcord.cli.store import whoami
 from pullcord.cli.webhooks import webhooks
 from pullcord.errors import InvalidInput, PullcordError
 from pullcord.journal.place import beside, shown
+from pullcord.lazy_import import lazy_import
 from pullcord.runtime.agents import Agent
 from pullcord.runtime.opening import open_runtime
 from pullcord.runtime.runtime import Runtime
 from pullcord.server.keeper import Keeper
 from pullcord.server.standing import Standing, listen
+
+if TYPE_CHECKING:
+    from pullcord.demo import agents as demo
+else:
+    demo = lazy_import("pullcord.demo.agents")
 
 _log: Final = logging.getLogger("pullcord.cli")
 _DAY_S: Final = 86_400.0
@@ -55,7 +60,6 @@ def _demo(asked: Any, path: str) -> Done:
     asked.host, asked.allow_host, asked.allow_origin = "127.0.0.1", [], []
     os.environ["PULLCORD_DEMO_FILES"] = os.path.join(os.path.dirname(path), "files")
     os.environ.setdefault("PYDANTIC_AI_NO_BANNER", "1")  # it would cover the link
-    demo: Any = import_module("pullcord.demo.agents")
     agents = demo.agents(model=asked.model or None, pace=asked.pace)
     if said := demo.missing():
         print(said, file=sys.stderr)

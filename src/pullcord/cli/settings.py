@@ -5,13 +5,21 @@ Whether a store or a server is meant is decided by the first of these that names
 """
 
 import os
-from importlib import import_module
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from pullcord.errors import InvalidInput
+from pullcord.lazy_import import lazy_import
+
+if TYPE_CHECKING:
+    from pullcord.cli import settings_file as files
+    from pullcord.core import keys
+    from pullcord.journal import address
+else:
+    address = lazy_import("pullcord.journal.address")
+    files = lazy_import("pullcord.cli.settings_file")
+    keys = lazy_import("pullcord.core.keys")
 
 FILE: Final = "pullcord.toml"
-_FILES: Final = "pullcord.cli.settings_file"
 _DEFAULTS: Final = {"store": "pullcord.db", "port": 8421}
 
 
@@ -144,7 +152,6 @@ def _check_folder_server(server: Value) -> None:
 
 def _check_folder_store(store: Value) -> None:
     """The same for a database: whoever opens it shows it a password, and its runs."""
-    address: Any = import_module("pullcord.journal.address")
     found = address.parsed(str(store.value))
     if found.is_here:
         return
@@ -167,7 +174,6 @@ def is_loopback(host: str) -> bool:
 
 
 def _file(path: str, *, is_of_the_folder: bool) -> Settings:
-    files: Any = import_module(_FILES)
     return {key: Value(said, path, is_of_the_folder) for key, said in files.read(path).items()}
 
 
@@ -175,9 +181,7 @@ def _bound(levels: list[Settings]) -> Value | None:
     """The keys that a person has bound, nearest first; see `pullcord.core.keys`."""
     bound, origins = dict[str, str](), list[str]()
     for said in [level["keys"] for level in reversed(levels) if "keys" in level]:
-        keys: Any = import_module("pullcord.core.keys")
         if found := keys.clash(bound, said.value, is_mine=not said.is_of_the_folder):
-            files: Any = import_module(_FILES)
             raise files.wrong(said.origin, found[1], "keys", found[0])
         bound |= said.value
         origins.insert(0, said.origin)

@@ -3,15 +3,20 @@
 import os
 import tomllib
 from collections.abc import Callable
-from importlib import import_module
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from pullcord.cli.age import seconds
 from pullcord.core.keys import check_key
 from pullcord.core.limits import CAPS, parsed
 from pullcord.errors import InvalidInput, StoreRefused
 from pullcord.journal.place import is_url
+from pullcord.lazy_import import lazy_import
 from pullcord.regular_file import whole
+
+if TYPE_CHECKING:
+    from pullcord.journal import address
+else:
+    address = lazy_import("pullcord.journal.address")
 
 _KEYS: Final = {
     "store": str,
@@ -51,7 +56,6 @@ def read(path: str) -> dict[str, Any]:
 
 
 def _check_url(path: str, url: str) -> None:
-    address: Any = import_module("pullcord.journal.address")
     try:
         has_secret = address.parsed(url).has_secret
     except StoreRefused as error:

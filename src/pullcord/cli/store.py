@@ -4,8 +4,7 @@ import os
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from importlib import import_module
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
@@ -35,8 +34,21 @@ from pullcord.journal.snapshots import load
 from pullcord.journal.steady import steady_now
 from pullcord.journal.store import Head, Store, View
 from pullcord.killswitch.flags import Flags
+from pullcord.lazy_import import lazy_import
 from pullcord.process import is_gone, stands_still
 from pullcord.takeover import Asking, end_what_is_left
+
+if TYPE_CHECKING:
+    from pullcord.cli import store_looking as looking
+    from pullcord.cli.shapes import Waiting
+    from pullcord.core import withhold as seen
+    from pullcord.core.panel import Panel
+    from pullcord.journal import families
+    from pullcord.journal.reading import Cursor, Item
+else:
+    families = lazy_import("pullcord.journal.families")
+    looking = lazy_import("pullcord.cli.store_looking")
+    seen = lazy_import("pullcord.core.withhold")
 
 T = TypeVar("T")
 
@@ -119,7 +131,6 @@ class Desk:
         hide = run.cancel is not None and run.cancel.quarantine
         most = ALL if limit is None else limit
         found = self.read(lambda view: records_of(view, run_id, after, most))
-        seen: Any = import_module("pullcord.core.withhold")
         replace = msgspec.structs.replace
         return [replace(one, event=seen.as_viewed(one.event, hide=hide)) for one in found]
 
@@ -127,7 +138,7 @@ class Desk:
         """What the run has left behind, with the text that was cut."""
         records = self.read(lambda view: records_of(view, run_id))
         cut = {r.event.part: r.event.text for r in records if isinstance(r.event, TextEnded)}
-        run, families = replay(run_id, records), import_module("pullcord.journal.families")
+        run = replay(run_id, records)
         theirs = self.read(lambda view: list(families.members(run, families.finding(view))))
         return receipt(run, cut, theirs)
 
@@ -141,21 +152,17 @@ class Desk:
         )
         return [head.run_id for head in found]
 
-    def panel(self, run_id: str) -> Any:
-        return self._looking.panel(self, run_id)
+    def panel(self, run_id: str) -> "Panel":
+        return looking.panel(self.store, run_id)
 
-    def listed(self, states: Iterable[RunState], limit: int) -> list[Any]:
-        return self._looking.listed(self, states, limit)
+    def listed(self, states: Iterable[RunState], limit: int) -> "list[Panel]":
+        return looking.listed(self.store, states, limit)
 
-    def waiting(self, run_id: str | None) -> Any:
-        return self._looking.waiting(self, run_id)
+    def waiting(self, run_id: str | None) -> "Waiting":
+        return looking.waiting(self.store, run_id)
 
-    def stream(self, run_id: str, after: Any) -> Iterator[Any]:
-        return self._looking.stream(self, run_id, after)
-
-    @property
-    def _looking(self) -> Any:
-        return import_module("pullcord.cli.store_looking")
+    def stream(self, run_id: str, after: "Cursor") -> "Iterator[Item]":
+        return looking.stream(self.store, run_id, after)
 
     def note_shown(self, run_id: str, said: StopShown) -> None:
         with suppress(JournalError):  # whoever only watches is told nothing of such trouble

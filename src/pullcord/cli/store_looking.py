@@ -5,7 +5,6 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from pullcord.cli.shapes import Attention, Card, Waiting
-from pullcord.cli.store import Desk
 from pullcord.core.events import Record
 from pullcord.core.fold import ends
 from pullcord.core.panel import Panel
@@ -18,28 +17,29 @@ from pullcord.journal.reading import Cursor, Item, existing
 from pullcord.journal.reading import stream as stream_of
 from pullcord.journal.seeing import panel_of, see
 from pullcord.journal.snapshots import load
-from pullcord.journal.store import Head, LiveText, View
+from pullcord.journal.steady import steady_now
+from pullcord.journal.store import Head, LiveText, Store, View
 
 
-def panel(desk: Desk, run_id: str) -> Panel:
-    return desk.read(lambda view: _panel(desk, view, existing(view, run_id)))
+def panel(store: Store, run_id: str) -> Panel:
+    return store.read(lambda view: _panel(store, view, existing(view, run_id)))
 
 
-def listed(desk: Desk, states: Iterable[RunState], limit: int) -> list[Panel]:
+def listed(store: Store, states: Iterable[RunState], limit: int) -> list[Panel]:
     def look(view: View) -> list[Panel]:
         heads = view.heads(states=states, thread=None, before=None, limit=limit)
-        return [_panel(desk, view, head) for head in heads]
+        return [_panel(store, view, head) for head in heads]
 
-    return desk.read(look)
-
-
-def _panel(desk: Desk, view: View, head: Head) -> Panel:
-    return panel_of(see(view, head, desk.clock), wall_ms=desk.clock.wall_ms())
+    return store.read(look)
 
 
-def waiting(desk: Desk, run_id: str | None) -> Waiting:
-    now = desk.now_ms()
-    found = desk.read(lambda view: inbox_of(view, now, run_id))
+def _panel(store: Store, view: View, head: Head) -> Panel:
+    return panel_of(see(view, head, store.clock), wall_ms=store.clock.wall_ms())
+
+
+def waiting(store: Store, run_id: str | None) -> Waiting:
+    now = store.read(lambda view: steady_now(view, store.clock))
+    found = store.read(lambda view: inbox_of(view, now, run_id))
     cards: list[Card] = []
     for card in found.cards:
         said = card._asdict()
@@ -51,8 +51,8 @@ def waiting(desk: Desk, run_id: str | None) -> Waiting:
     )
 
 
-def stream(desk: Desk, run_id: str, after: Cursor) -> Iterator[Item]:
-    _, run = desk.run(run_id)
+def stream(store: Store, run_id: str, after: Cursor) -> Iterator[Item]:
+    run = store.read(lambda view: load(view, existing(view, run_id)))
     if after.seq > run.seq:
         raise InvalidInput(
             f"Run {run_id} has no record {after.seq}: it ends at {run.seq}. An id belongs to the "
@@ -60,11 +60,11 @@ def stream(desk: Desk, run_id: str, after: Cursor) -> Iterator[Item]:
         )
     if run.ended and after.seq >= run.state_seq:
         return
-    listener = desk.store.listen()
+    listener = store.listen()
     try:
         while True:
-            items = desk.read(lambda view, at=after: stream_of(view, run_id, at))
-            run = desk.read(lambda view: load(view, existing(view, run_id)))
+            items = store.read(lambda view, at=after: stream_of(view, run_id, at))
+            run = store.read(lambda view: load(view, existing(view, run_id)))
             for after, item in items:
                 if (shown := _visible(run, item)) is not None:
                     yield after, shown

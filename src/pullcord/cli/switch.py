@@ -6,9 +6,8 @@ Pulling it needs no database, and nothing here is loaded that does before it is 
 import os
 import sys
 from contextlib import suppress
-from importlib import import_module
 from threading import Thread
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pullcord.cli.as_json import to_json
 from pullcord.cli.identity import whoami
@@ -21,16 +20,21 @@ from pullcord.killswitch.engaging import pull
 from pullcord.killswitch.flags import Flags, Scope, new_note
 from pullcord.killswitch.pulled import Pulled
 from pullcord.killswitch.report import Report, report
+from pullcord.lazy_import import lazy_import
+
+if TYPE_CHECKING:
+    from pullcord.cli import remote
+    from pullcord.cli import switch_records as records
+else:
+    remote = lazy_import("pullcord.cli.remote")
+    records = lazy_import("pullcord.cli.switch_records")
 
 _SHOWN_MAX: Final = 20
 _RECORDED_S: Final = 20.0
-_RECORDS: Final = "pullcord.cli.switch_records"
-_REMOTE: Final = "pullcord.cli.remote"
 
 
 def carry_out(asked: Any) -> int:
     if asked.server:
-        remote: Any = import_module(_REMOTE)
         with remote.reach(asked) as there:
             said: Report = there.switch(asked.act, *_scope(asked), asked.reason)
     else:
@@ -99,7 +103,6 @@ def _recorded(store: str, flags: Flags, scope: Scope, pulled: Pulled) -> tuple[A
 
     def hold() -> None:
         try:
-            records: Any = import_module(_RECORDS)
             said.append(records.hold(store, flags, scope, pulled))
         except Exception as error:
             said.append(([], pulled, f"{type(error).__name__}: {error}."))
@@ -112,7 +115,6 @@ def _recorded(store: str, flags: Flags, scope: Scope, pulled: Pulled) -> tuple[A
 
 def _release(asked: Any) -> Report:
     (store, path), scope = _where(asked), _scope(asked)
-    records: Any = import_module(_RECORDS)
     left = records.release(store, scope, by=whoami(asked.by), reason=asked.reason, via="terminal")
     return report(Flags(path), left, [])
 
@@ -120,7 +122,6 @@ def _release(asked: Any) -> Report:
 def _status(asked: Any) -> Report:
     store, path = _where(asked)
     flags = Flags(path)
-    records: Any = import_module(_RECORDS)
     held, pulled, why_not = records.held(store, flags)
     return report(flags, held, pulled, why_not_recorded=why_not)
 

@@ -3,9 +3,8 @@
 import asyncio
 import os
 import sys
-from importlib import import_module
 from importlib.util import find_spec
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pullcord.cli.parser import store_path
 from pullcord.cli.secret_names import from_environment
@@ -16,6 +15,18 @@ from pullcord.errors import InvalidInput
 from pullcord.journal.clock import SystemClock
 from pullcord.journal.journal import Journal
 from pullcord.journal.place import is_url, shown
+from pullcord.lazy_import import lazy_import
+
+if TYPE_CHECKING:
+    from pullcord.cli import remote
+    from pullcord.cli import top_server as served
+    from pullcord.tui import app as top
+    from pullcord.tui import local
+else:
+    local = lazy_import("pullcord.tui.local")
+    remote = lazy_import("pullcord.cli.remote")
+    served = lazy_import("pullcord.cli.top_server")
+    top = lazy_import("pullcord.tui.app")
 
 
 def carry_out(asked: Any) -> int:
@@ -48,7 +59,6 @@ def _name(store: str) -> str:
 
 
 async def _watch_store(asked: Any, name: str) -> str | None:
-    local: Any = import_module("pullcord.tui.local")
     clock, secrets = SystemClock(), Secrets(from_environment())
     async with Journal.open(store_path(asked.store), secrets=secrets) as journal:
         me = whoami(asked.by)
@@ -56,8 +66,6 @@ async def _watch_store(asked: Any, name: str) -> str | None:
 
 
 async def _watch_server(asked: Any) -> str | None:
-    remote: Any = import_module("pullcord.cli.remote")
-    served: Any = import_module("pullcord.cli.top_server")
     with remote.reach(asked) as there:
         me = there.me()  # says so if nobody answers, or we may not look
         source = served.Served(there.client)
@@ -68,7 +76,6 @@ async def _watch_server(asked: Any) -> str | None:
 
 
 async def _shown(asked: Any, source: Any, me: str) -> str | None:
-    top: Any = import_module("pullcord.tui.app")
     screen = top.Top(source, me, bound=Keymap(asked.keys), light=_is_light(asked.theme))
     return await screen.run_async()
 

@@ -1,14 +1,19 @@
 """The demo's agents by name. Without Pydantic AI there is one of them, and it says so."""
 
-from importlib import import_module
 from importlib.util import find_spec
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import pullcord
 from pullcord.demo.office import Desk
 from pullcord.demo.report import churn_report
 from pullcord.errors import InvalidInput
+from pullcord.lazy_import import lazy_import
 from pullcord.limits import MaxSteps, Spent
+
+if TYPE_CHECKING:
+    from pullcord.demo import analyst
+else:
+    analyst = lazy_import("pullcord.demo.analyst")
 
 _MISSING: Final = (
     "The churn analyst needs Pydantic AI, which is not installed: pip install "
@@ -33,8 +38,7 @@ def agents(*, model: str | None = None, pace: float = 1.0) -> dict[str, pullcord
         on_exhausted="pause_and_ask",
     )
     if not missing():
-        analyst = import_module("pullcord.demo.analyst").analyst
-        return {"churn-report": report, "churn-analyst": analyst(model, pace)}
+        return {"churn-report": report, "churn-analyst": analyst.analyst(model, pace)}
     if model is not None:
         raise InvalidInput(f"Cannot use the model {model!r}. {missing()}")
     return {"churn-report": report}

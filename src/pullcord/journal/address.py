@@ -13,8 +13,8 @@ from typing import Final, NamedTuple
 from urllib.parse import quote, unquote, urlencode, urlsplit
 
 from pullcord.errors import InvalidInput, StoreRefused
-from pullcord.journal.place import SCHEMES
 
+SCHEMES: Final = ("postgresql://", "postgres://")
 STATE_ENV: Final = "PULLCORD_STATE"
 _SCHEMA: Final = re.compile(r"[a-z_][a-z0-9_]{0,39}")
 _LOOPBACK: Final = re.compile(r"localhost|127(\.[0-9]{1,3}){3}|::1", re.IGNORECASE)

@@ -8,13 +8,18 @@ import errno
 import os
 import re
 from collections.abc import Iterator
-from importlib import import_module
 from pathlib import Path
-from typing import Any, BinaryIO, Final, NamedTuple
+from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple
 
 from pullcord.errors import StorageFailed
 from pullcord.journal.store import StopRow
+from pullcord.lazy_import import lazy_import
 from pullcord.regular_file import open_regular
+
+if TYPE_CHECKING:
+    import logging
+else:
+    logging = lazy_import("logging")  # a control that goes well does not load it
 
 ANCHOR_ENV: Final = "PULLCORD_ANCHOR"
 _LINE: Final = re.compile(r"stop ([1-9][0-9]{0,18}) ([0-9a-f]{64}) (-?[0-9]{1,18})")
@@ -70,7 +75,6 @@ class Anchor:
             self._is_behind = False
 
     def _say(self, n: int, error: OSError) -> None:
-        logging: Any = import_module("logging")  # a control that goes well does not load it
         logging.getLogger("pullcord.journal").warning(
             "The head of the stop log (entry %d) could not be noted in %s: %s. The stop itself is "
             "recorded. Until a line can be written, it would not be missed if somebody cut off the "

@@ -1,13 +1,18 @@
 """Which store is meant: a file, or a server's database. Loads only the one."""
 
 import os
-from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING
 
 from pullcord.errors import StoreRefused
 from pullcord.journal.place import is_url, shown
 from pullcord.journal.sqlite import SqliteStore
 from pullcord.journal.store import Store
+from pullcord.lazy_import import lazy_import
+
+if TYPE_CHECKING:
+    from pullcord.journal import postgres
+else:
+    postgres = lazy_import("pullcord.journal.postgres")
 
 
 def opened(
@@ -25,11 +30,11 @@ def opened(
     if not is_url(said):
         return SqliteStore(said, busy_timeout_s=busy_timeout_s)
     try:
-        postgres: Any = import_module("pullcord.journal.postgres")
+        make_store = postgres.PostgresStore
     except ImportError as error:  # the package, or the library below it
         raise StoreRefused(
             shown(said),
             why=f"it needs psycopg, which is not installed ({error.name or error})",
             instead="Install it: pip install 'pullcord[postgres]'",
         ) from None
-    return postgres.PostgresStore(said, busy_timeout_s=busy_timeout_s, make=make)
+    return make_store(said, busy_timeout_s=busy_timeout_s, make=make)

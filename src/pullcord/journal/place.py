@@ -2,10 +2,15 @@
 runtimes announce themselves. Nothing here needs a database: see `killswitch`."""
 
 import re
-from importlib import import_module
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
-SCHEMES: Final = ("postgresql://", "postgres://")
+from pullcord.lazy_import import lazy_import
+
+if TYPE_CHECKING:
+    from pullcord.journal import address
+else:
+    address = lazy_import("pullcord.journal.address")
+
 _MEANT: Final = re.compile(
     r"[\s'\"]*postgres(ql)?(\+\w*)?://|(.*\s)?(host|hostaddr|dbname|user|password|service)\s*=",
     re.IGNORECASE,
@@ -27,7 +32,6 @@ def beside(store: str) -> str:
     """
     if not is_url(store):
         return store
-    address: Any = import_module("pullcord.journal.address")
     return address.parsed(store).beside
 
 
@@ -35,5 +39,4 @@ def shown(store: str) -> str:
     """The store as it may be shown: no password."""
     if not is_url(store):
         return store
-    address: Any = import_module("pullcord.journal.address")
     return address.parsed(store).name

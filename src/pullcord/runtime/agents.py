@@ -1,10 +1,11 @@
 """An agent as the runtime knows it: a function to enter, and what it needs that dies with it."""
 
 import inspect
+import sys
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from importlib import import_module
+from functools import cache, cached_property
+from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Final, Protocol, TypeAlias, runtime_checkable
 
 from pullcord.core.conditions import Condition
@@ -16,8 +17,9 @@ from pullcord.errors import InvalidInput
 Function: TypeAlias = Callable[..., Coroutine[Any, Any, Any]]
 """`async def agent(ctx, input)`, or `async def agent(ctx)`; `ctx` is a `Context`."""
 
-_ADAPTERS: Final = {"pydantic_ai": "pullcord.agents.pydantic_ai"}
-"""Whose objects can be agents too, by the package their class comes from, and who adapts them."""
+ADAPTERS: Final = "pullcord.adapters"
+"""The group of entry points by which an installed package says whose objects it makes agents of:
+`pydantic_ai = "pullcord.agents.pydantic_ai:adapt"`."""
 
 
 class Foreign(Protocol):
@@ -167,9 +169,16 @@ class _Plain:
 def adapted(given: object) -> Body | None:
     """What makes an agent of another library one of ours, if there is such a thing."""
     for kind in type(given).__mro__:
-        if home := _ADAPTERS.get(kind.__module__.partition(".")[0]):
-            return import_module(home).adapt(given)
+        package = kind.__module__.partition(".")[0]
+        if package not in sys.stdlib_module_names and (adapter := _adapters().get(package)):
+            return adapter.load()(given)
     return None
+
+
+@cache
+def _adapters() -> dict[str, EntryPoint]:
+    """Those that are installed, by the package whose agents they know."""
+    return {found.name: found for found in entry_points(group=ADAPTERS)}
 
 
 def name_of(given: "str | Function | Foreign", agents: Mapping[str, object]) -> str:

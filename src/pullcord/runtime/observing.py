@@ -8,14 +8,19 @@ import logging
 import sys
 from collections.abc import Callable, Generator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
-from importlib import import_module
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 import msgspec
 
 from pullcord.core.events import Created, Record
 from pullcord.core.run import Run
 from pullcord.journal.journal import Journal
+from pullcord.lazy_import import lazy_import
+
+if TYPE_CHECKING:
+    from pullcord import telemetry
+else:
+    telemetry = lazy_import("pullcord.telemetry")
 
 _log: Final = logging.getLogger("pullcord.runtime")
 _FAILED: Final = "Telemetry failed. The run is not affected; the rest of this life is not seen."
@@ -128,5 +133,4 @@ def observer() -> Observer | None:
     """OpenTelemetry, if this program has loaded it."""
     if "opentelemetry.trace" not in sys.modules:
         return None
-    telemetry: Any = import_module("pullcord.telemetry")
     return telemetry.Telemetry()

@@ -1,22 +1,23 @@
 """What the process of a tool itself does: become a command, or call a Python function."""
 
 import gc
-import importlib
-import importlib.util
 import json
 import os
 import sys
 import time
 from contextlib import suppress
-from typing import Any, Final, NamedTuple, NoReturn, TextIO
+from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn, TextIO
 
-from pullcord.warden.frames import own_place, own_traceback
-from pullcord.warden.inside import importing, refusal
+from pullcord.lazy_import import lazy_import
+from pullcord.warden.finding import NotImported, described, found
 from pullcord.warden.kernel import children_of
 from pullcord.warden.wire import Message
 
-MAIN: Final = "__pullcord_main__"
-_ERROR_CHARS: Final = 4000
+if TYPE_CHECKING:
+    from pullcord.warden import worker
+else:
+    worker = lazy_import("pullcord.warden.worker")
+
 _READ_BYTES: Final = 1 << 20
 
 
@@ -41,7 +42,7 @@ def run_command(pipes: Pipes) -> NoReturn:
         argv: list[str] = spec["argv"]
         os.execvpe(argv[0], argv, dict(os.environ))
     except BaseException as error:
-        _answer(pipes.result, {"error": _described(error), "began": False})
+        _answer(pipes.result, {"error": described(error), "began": False})
     finally:
         os._exit(127)
 
@@ -60,88 +61,17 @@ def call_function(pipes: Pipes, learnt: int = -1) -> NoReturn:
                 os.write(learnt, b"%d" % ((time.monotonic() - began) * 1000))
             os.close(learnt)
         given = json.loads(_read_all(pipes.given))
-        worker: Any = importlib.import_module("pullcord.warden.worker")
         answer = worker.carry_out(function, given)
     except NotImported as error:
         said = {"error": str(error), "at": error.at, "traceback": error.traceback, "began": False}
         answer = json.dumps(said).encode()
     except BaseException as error:
-        answer = json.dumps({"error": _described(error), "began": False}).encode()
+        answer = json.dumps({"error": described(error), "began": False}).encode()
     _write_all(pipes.result, answer)
     for stream in (sys.stdout, sys.stderr):
         with suppress(Exception):
             stream.flush()
     os._exit(0)
-
-
-class NotImported(Exception):
-    """The function of a tool could not be had: its module raised, or has no such name."""
-
-    def __init__(self, address: Message, error: BaseException) -> None:
-        self.at, self.traceback = own_place(error), own_traceback(error)
-        module = os.path.basename(address["file"]) or address["module"]
-        where = f" ({self.at})" if self.at else ""
-        why = refusal() or f"{_described(error)}{where}"
-        what = address["name"]
-        super().__init__(
-            f"NotStarted: {what!r} was not called: its process could not import {module}: {why} "
-            f"Nothing of {what!r} was begun."
-        )
-
-
-def found(address: Message) -> Any:
-    """Return the function at an address.
-
-    Raises:
-        NotImported: it cannot be had, for whatever reason.
-    """
-    try:
-        importing(address["file"] or address["module"])
-        function = find(address)
-        importing("")
-    except BaseException as error:
-        raise NotImported(address, error) from error
-    return function
-
-
-def find(address: Message) -> Any:
-    """Return what stands at an address: a module, perhaps its file, and a name in it."""
-    found: Any = import_at(address)
-    for name in address["name"].split("."):
-        found = getattr(found, name)
-    return found
-
-
-def import_at(address: Message) -> Any:
-    """Return the module, imported by name if that leads to the same file, or else from the file."""
-    name, file = address["module"], address["file"]
-    if name != "__main__":
-        if name in sys.modules:
-            return sys.modules[name]
-        spec = None
-        with suppress(ImportError):  # of a package above it; what it raises itself is its own word
-            spec = importlib.util.find_spec(name)
-        if spec and (not file or _is_same(spec.origin, file)):
-            return importlib.import_module(name)
-    known = MAIN if name == "__main__" else name
-    if known not in sys.modules:
-        spec = importlib.util.spec_from_file_location(known, file)
-        if spec is None or spec.loader is None:
-            raise ImportError(f"{file or name} cannot be imported")
-        module = importlib.util.module_from_spec(spec)
-        sys.modules[known] = module
-        try:
-            spec.loader.exec_module(module)
-        except BaseException:
-            del sys.modules[known]
-            raise
-    return sys.modules[known]
-
-
-def _is_same(origin: str | None, file: str) -> bool:
-    with suppress(OSError):
-        return origin is not None and os.path.samefile(origin, file)
-    return False
 
 
 def _settle_in(spec: Message, pipes: Pipes) -> None:
@@ -182,10 +112,3 @@ def _write_all(fd: int, answer: bytes) -> None:
 
 def _answer(fd: int, message: Message) -> None:
     _write_all(fd, json.dumps(message).encode())
-
-
-def _described(error: BaseException) -> str:
-    try:
-        return f"{type(error).__name__}: {error}"[:_ERROR_CHARS]
-    except BaseException:
-        return f"{type(error).__name__}: it cannot say what it is"

@@ -12,8 +12,8 @@ import msgspec
 from pullcord.core.calls import Call, ToolContext, invoke
 from pullcord.core.values import NULL, Json, dump
 from pullcord.errors import InvalidInput
+from pullcord.warden.finding import find
 from pullcord.warden.frames import own_place, own_traceback
-from pullcord.warden.roots import find
 
 _ERROR_CHARS: Final = 4000
 

@@ -15,6 +15,7 @@ from contextlib import contextmanager, suppress
 from typing import Final, NoReturn
 
 from pullcord.warden.fences import fence_of
+from pullcord.warden.finding import import_at
 from pullcord.warden.holder import hold
 from pullcord.warden.inside import mark
 from pullcord.warden.kernel import (
@@ -24,7 +25,7 @@ from pullcord.warden.kernel import (
     reset_signals,
     wake_when_a_child_dies,
 )
-from pullcord.warden.roots import Pipes, call_function, import_at
+from pullcord.warden.roots import Pipes, call_function
 from pullcord.warden.wire import Channel, Message
 
 _KNOWN_ALREADY: Final = "pullcord.warden.worker"
