@@ -1,10 +1,16 @@
 """Settings every test shares: campaigns are seeded samples unless PULLCORD_CAMPAIGN=full."""
 
 import os
+import signal
 from zlib import crc32
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+# A shell starts what it puts in the background with Ctrl-C ignored, and every process of the tests
+# would inherit that: those that are to be interrupted would never end.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 FULL = os.environ.get("PULLCORD_CAMPAIGN") == "full"
 

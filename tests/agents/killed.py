@@ -37,7 +37,7 @@ from tests.agents.office import (
 )
 
 HABITS: Final = Habits(quiet_s=0.005, lease_s=600, stop_grace_s=0.1)
-BOUND_S: Final = 30
+BOUND_S: Final = 120
 
 
 class _Heard(ScriptedModel):

@@ -6,7 +6,7 @@ from typing import Final
 
 from pullcord import Context
 
-BOUND_S: Final = 20.0
+BOUND_S: Final = 120.0
 go_on = threading.Event()
 
 

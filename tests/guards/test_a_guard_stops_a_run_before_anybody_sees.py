@@ -180,7 +180,7 @@ async def test_guards_of_a_runtime_watch_over_children_too() -> None:
     opened = pullcord.open(
         ":memory:", agents={"parent": parent, "agent": agent}, guards=guard("cancel")
     )
-    async with asyncio.timeout(15), opened as runtime:
+    async with asyncio.timeout(120), opened as runtime:
         run = await runtime.start("parent", run_id="r1")
         with pytest.raises(RunFailed) as told:
             await run.result()

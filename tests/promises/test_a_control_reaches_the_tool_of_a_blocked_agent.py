@@ -17,7 +17,7 @@ from tests.promises.children import Child, child
 LINES: Final = 400
 FOR_EVER: Final = 10**6
 STILL_S: Final = 0.3  # sixty times what it takes to write a line
-BOUND_S: Final = 30
+BOUND_S: Final = 120
 
 
 @asynccontextmanager

@@ -43,7 +43,7 @@ async def test_everything_that_the_family_did_is_undone_newest_first(tmp_path: P
 async def undone_by_the_next(report: CrashReport) -> None:
     quick = Habits(stop_grace_s=0.1, quiet_s=0.005)
     async with (
-        asyncio.timeout(30),
+        asyncio.timeout(120),
         pullcord.open(report.path, agents=AGENTS, habits=quick) as runtime,
     ):
         try:

@@ -329,7 +329,7 @@ async def test_a_run_is_renewed_also_if_the_thread_looked_before_it_was_noted(
     async def agent(ctx: Context) -> None:
         await ctx.step("waits", renewed.wait)
 
-    async with asyncio.timeout(20), opened(tmp_path / "runs.db", agent=agent) as runtime:
+    async with asyncio.timeout(120), opened(tmp_path / "runs.db", agent=agent) as runtime:
         await (await runtime.start("agent")).result()
     assert renewed.is_set()
 

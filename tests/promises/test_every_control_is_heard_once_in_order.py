@@ -34,7 +34,7 @@ class Ear:
         self._loop.call_soon_threadsafe(self._heard.put_nowait, type(control).__name__)
 
     async def hears(self, *names: str) -> None:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(120):
             heard = [await self._heard.get() for _ in names]
         assert heard == list(names)
         assert self._heard.empty()
@@ -160,7 +160,7 @@ async def test_a_store_that_stays_away_is_told_of_once(
     def hear(_: object) -> None:
         loop.call_soon_threadsafe(heard.set)
 
-    async with Journal(store) as journal, asyncio.timeout(30):
+    async with Journal(store) as journal, asyncio.timeout(120):
         journal.watch(hear)
         born = Append(run_id="r1", events=[Created(agent="churn", thread="t")], expected_seq=0)
         store.reads = 2  # from here on nobody answers for a while

@@ -30,7 +30,7 @@ async def paused_run(path: Path) -> None:
         await asked.wait()
         await ctx.checkpoint()
 
-    async with asyncio.timeout(30), pullcord.open(path, agents={"mail": agent}) as runtime:
+    async with asyncio.timeout(120), pullcord.open(path, agents={"mail": agent}) as runtime:
         run = await runtime.start("mail", run_id="r1")
         await running.wait()
         await run.pause(by="ana")
@@ -76,7 +76,7 @@ async def test_an_owner_that_was_frozen_abandons_the_run_when_it_thaws(
     async with child(LIVES, "freezing", str(path), lease_s, step) as first:
         said, pid = (await first.says()).split()
         assert said == "charging"
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(120):
             await asyncio.to_thread(os.waitid, os.P_PID, int(pid), os.WSTOPPED | os.WNOWAIT)
         async with child(LIVES, "taking_over", str(path), lease_s) as second:
             await say_that_the_charge_happened(path)

@@ -75,7 +75,7 @@ async def test_what_cannot_be_stopped_is_named_as_still_running(
         run = await under_way(runtime, witness)
         await run.cancel(by="ana")
         receipt = await run.receipt()
-        assert not await witness.is_quiet()
+        await witness.acts()
         assert (receipt.still_running, receipt.interrupted) == (("work",), ())
         [line] = receipt.steps
         assert line.still_running == (said,)
@@ -188,7 +188,7 @@ async def test_what_is_declared_shared_is_neither_stopped_nor_named(witness: Wit
     async with stage(agent=agent, habits=HASTY) as runtime:
         run = await under_way(runtime, witness)
         receipt = await cancelled(runtime, run)
-        assert not await witness.is_quiet()
+        await witness.acts()
         assert not kept[0].done()
         kept[0].cancel()
     assert (receipt.interrupted, receipt.attention) == (("work",), ())
@@ -357,7 +357,7 @@ async def test_what_a_finished_step_has_left_running_is_named_when_its_run_is_ca
         run = await under_way(runtime, witness)
         await seen(run, QuestionAsked)
         receipt = await cancelled(runtime, run)
-        assert not await witness.is_quiet()
+        await witness.acts()
         assert receipt.done == ("work",)
         [line] = receipt.steps
         assert len(line.still_running) == 1
@@ -434,7 +434,7 @@ async def test_what_a_step_has_left_running_is_named_however_it_ended_and_its_ru
         run = await runtime.start(name)
         await seen(run, QuestionAsked)
         said = await stopped(runtime, run, how)
-        assert not await witness.is_quiet()
+        await witness.acts()
         assert left.said in said, "it acts, and nobody is told"
         await left.end()
 
@@ -455,7 +455,7 @@ async def test_what_goes_on_of_a_run_that_is_no_longer_in_memory_is_named(
     if is_reopened:
         async with stage(path, habits=habits, **left.agents) as runtime:
             assert left.said in await stopped(runtime, await runtime.get("r1"), how)
-    assert not await witness.is_quiet()
+    await witness.acts()
     await left.end()
 
 
@@ -541,7 +541,7 @@ async def test_what_an_undo_a_release_or_a_look_leaves_running_is_named(
     async with stage(agent=about.agent, habits=about.habits) as runtime:
         run = await about.begins(runtime)
         receipt = await cancelled(runtime, run)
-        assert not await witness.is_quiet()
+        await witness.acts()
         assert "thread ticker" in "".join(receipt.attention)
         assert about.times == 1
 
@@ -641,7 +641,7 @@ async def test_a_stop_of_a_run_whose_process_died_ends_what_its_steps_had_starte
     terminal = Terminal(tmp_path)
     async with child(LIVES, str(terminal.store), witness.file, what) as owner:
         await killed(owner)
-        assert not await witness.is_quiet()
+        await witness.acts()
         said = await asyncio.to_thread(terminal, verb, "r1")
         assert said.status == 0, said.err
         assert await witness.is_quiet(), "it acts although it was said to be over"
@@ -679,7 +679,7 @@ async def test_what_is_declared_shared_outlives_its_process(
     async with child(LIVES, str(terminal.store), witness.file, "shared") as owner:
         await killed(owner)
         assert (await asyncio.to_thread(terminal, "cancel", "r1")).status == 0
-        assert not await witness.is_quiet()
+        await witness.acts()
         rid(witness.file)
 
 

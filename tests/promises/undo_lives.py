@@ -21,7 +21,7 @@ from pullcord.testing.crashing import Witness
 from tests.promises import undo_plants
 from tests.runs.undo_tools import QUICK, draft, grant, hold, lend, write
 
-BOUND_S: Final = 20
+BOUND_S: Final = 120
 HABITS: Final = Habits(lease_s=600, stop_grace_s=0.1, quiet_s=0.005, shutdown_grace_s=0)
 
 if planted := os.environ.get("UNDO_PLANT"):  # in the process that is going to die

@@ -17,7 +17,7 @@ from pullcord.testing import ManualClock
 
 E = TypeVar("E", bound=Event)
 S = RunState
-BOUND_S: Final = 15
+BOUND_S: Final = 120
 PARKING: Final = Habits(park_after_s=0)
 HASTY: Final = Habits(stop_grace_s=0.05, shutdown_grace_s=0.05)
 UNHURRIED: Final = Habits(quiet_s=0)  # with a ManualClock: `advance(0)` lets it come to rest

@@ -852,7 +852,7 @@ async def test_the_undo_of_a_foreign_tool_is_given_by_its_name(how: Any, tmp_pat
 
     tools = {"foreign": how}
     async with (
-        asyncio.timeout(20),
+        asyncio.timeout(120),
         pullcord.open(":memory:", agents={"agent": agent}, tools=tools) as runtime,
     ):
         receipt = await cancelled(await runtime.start("agent"))

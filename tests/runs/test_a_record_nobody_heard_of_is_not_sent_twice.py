@@ -55,7 +55,7 @@ async def test_a_run_goes_on(after: int) -> None:
     async with Runtime(journal, agents={"agent": agent}, habits=habits) as runtime:
         run = await runtime.start("agent", run_id="r1")
         store.say_nothing(after=after)
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(120):
             assert await run.result() == [0, 1, 2]
         assert (await run.look()).state is RunState.COMPLETED
         events = [record.event for record in await journal.read("r1")]

@@ -69,7 +69,7 @@ async def test_no_process_finds_a_credential_of_ours(agent: object) -> None:
     given = {"copied": "tangerine-0815-belongs-to-J"}
     agents: dict[str, Any] = {"agent": agent}
     async with (
-        asyncio.timeout(30),
+        asyncio.timeout(120),
         pullcord.open(":memory:", agents=agents, secrets=given) as runtime,
     ):
         run = await runtime.start("agent")

@@ -391,7 +391,7 @@ async def test_what_outlives_its_runtime_is_still_found_and_named(tmp_path: Path
     [left] = pulled.left
     assert left.what.startswith("step 'deaf' of run r1 in process ")
     deaf.may_end.set()
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(120):
         while present(runtime.journal.side):  # noqa: ASYNC110 (a thread tells nobody)
             await asyncio.sleep(0.01)
     assert (await engage(runtime)).asked == 0

@@ -13,7 +13,7 @@ from pullcord.runtime.processes import Ended, Process, Processes, address_of, en
 from tests.tools.zoo import LIVING, NOBODY, Beast
 
 FENCES: Final = ("cgroup+namespace", "cgroup", "namespace", "sweep")
-BOUND_S: Final = 15
+BOUND_S: Final = 120
 KEPT_BYTES: Final = 1024 * 1024
 _CAP_SETUID: Final = 7
 
