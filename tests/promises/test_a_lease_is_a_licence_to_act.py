@@ -23,6 +23,7 @@ from pullcord.core.events import Claimed, LateResult, QuestionAsked, StepStarted
 from pullcord.core.fold import evolve, replay
 from pullcord.core.receipts import Receipt
 from pullcord.core.values import load
+from pullcord.errors import Fenced
 from pullcord.journal.journal import Journal
 from pullcord.journal.ledger import Lease
 from pullcord.runtime.driver import Driver
@@ -216,7 +217,8 @@ async def test_paused_is_not_said_before_what_may_still_act_is_named(tmp_path: P
         assert await owner.says() == "unwound"
         await owner.tell("close")
         assert await owner.says() == "closed"
-    assert effects(path) == []
+    async with Journal.open(path) as journal:
+        assert effects(path) == [], (pid, await journal.read("r1"))
 
 
 async def test_what_an_owner_did_after_it_lost_its_run_is_evidence(tmp_path: Path) -> None:
@@ -359,3 +361,24 @@ async def test_what_a_warden_that_does_not_answer_holds_is_named(tmp_path: Path)
         for one in (guard, warden):
             os.kill(int(one), signal.SIGCONT)
         await until(lambda: not is_alive(ticking))
+
+
+async def test_for_a_run_that_was_let_go_nothing_begins(tmp_path: Path) -> None:
+    """Also if this process may act for others: its licence is one for all of its runs."""
+    go_on = asyncio.Event()
+
+    async def agent(ctx: Context) -> None:
+        await ctx.step("waits", go_on.wait)
+
+    async with opened(tmp_path / "runs.db", agent=agent) as runtime:
+        other = await runtime.start("agent", run_id="r2")
+        run = await runtime.start("agent", run_id="r1")
+        await run.reached(S.RUNNING)
+        drivers = runtime._drivers  # pyright: ignore[reportPrivateUsage]
+        await until(lambda: {"r1", "r2"} <= drivers.keys())
+        (driver := drivers["r1"])._drop()  # pyright: ignore[reportPrivateUsage] - as when another has taken it over
+        assert runtime.licence.holds
+        with pytest.raises(Fenced):
+            await driver.licensed()
+        go_on.set()
+        await other.result()

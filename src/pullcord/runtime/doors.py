@@ -174,7 +174,7 @@ class Doors:
         Raises:
             Fenced: another process owns the run now.
         """
-        while self.is_lost or not self.site.licence.holds:
+        while self.is_lost or self._is_dropped or not self.site.licence.holds:
             if self.is_lost or self._is_dropped:
                 epoch, why = self.lease.epoch, "another process has taken it over"
                 raise Fenced(self.run.id, epoch=epoch, current_epoch=self.run.epoch, why=why)
