@@ -1,9 +1,11 @@
 """The kill switch: from the pull until every tool is dead and nothing more can start, whatever
 state the runtime is in; and what it costs a step that there is one."""
 
+import asyncio
 import os
 import signal
 import sqlite3
+import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -13,18 +15,45 @@ from tests.postgres.server import Server, serving
 from tests.switch.house import House, house
 
 from bench.figures import Figure, p50
+from pullcord import RunState
+from pullcord.core.events import Created
+from pullcord.journal.journal import Journal
+from pullcord.journal.ledger import Append
 from pullcord.killswitch.flags import Flags
 
 ROUNDS = 12
 TOOLS = 20
 LOOKS = 20_000
+QUEUED = 20_000
 
 
 async def measure(folder: Path) -> list[Figure]:
     os.environ["PULLCORD_STATE"] = str(folder / "state")
     with serving() as server:
         absent = _absent(server)
-    return [*_pulling(), *_killed_before(), *absent, _looking(folder)]
+    queued = await _queued(folder / "queued.db")
+    return [*_pulling(), *_killed_before(), *absent, queued, _looking(folder)]
+
+
+async def _queued(path: Path) -> Figure:
+    """Many runs that nobody has taken up yet: all of them are held when it answers."""
+    async with Journal.open(path) as journal:
+        born = Created(agent="agent", thread="t")
+        for at in range(0, QUEUED, 500):
+            made = (
+                journal.append(Append(run_id=f"r{at + n}", events=[born], expected_seq=0))
+                for n in range(500)
+            )
+            await asyncio.gather(*made)
+        began = time.monotonic()
+        words = ("kill-switch", "engage", "--store", str(path), "--reason", "bench")
+        pulled = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "pullcord", *words, stdout=asyncio.subprocess.DEVNULL
+        )
+        assert await pulled.wait() == 0
+        took = time.monotonic() - began
+        assert not await journal.runs(states=[RunState.QUEUED])
+    return Figure(f"an engage over {QUEUED:,} queued runs", took, 3, "s", "1 pull, from a command")
 
 
 def _absent(server: Server) -> list[Figure]:

@@ -1,12 +1,12 @@
 """The store keeps to its schema, and refuses what it cannot be sure of."""
 
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from pullcord.errors import FormatUnknown, InvalidInput, StorageFailed, StoreRefused
-from pullcord.journal import opening
 from pullcord.journal.address import parsed
 from pullcord.journal.opening import opened
 from pullcord.journal.postgres import PostgresStore
@@ -145,10 +145,9 @@ def test_a_user_whose_commits_are_not_durable_gets_durable_ones(server: Server) 
 def test_without_the_driver_it_says_what_to_install(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def missing(_: str) -> object:
-        raise ModuleNotFoundError("No module named 'psycopg'", name="psycopg")
-
-    monkeypatch.setattr(opening, "import_module", missing)
+    for name in [name for name in sys.modules if name.startswith("pullcord.journal.postgres")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "psycopg", None)  # as if it were not installed
     with pytest.raises(StoreRefused, match=r"psycopg.*pip install 'pullcord\[postgres\]'"):
         opened(url)
 
