@@ -15,7 +15,6 @@ from tests.postgres.server import Server, serving
 from tests.switch.house import House, house
 
 from bench.figures import Figure, p50
-from pullcord import RunState
 from pullcord.core.events import Created
 from pullcord.journal.journal import Journal
 from pullcord.journal.ledger import Append
@@ -36,7 +35,8 @@ async def measure(folder: Path) -> list[Figure]:
 
 
 async def _queued(path: Path) -> Figure:
-    """Many runs that nobody has taken up yet: all of them are held when it answers."""
+    """Many runs that nobody has taken up yet. Those that are not paused when it answers cannot start
+    either."""
     async with Journal.open(path) as journal:
         born = Created(agent="agent", thread="t")
         for at in range(0, QUEUED, 500):
@@ -52,7 +52,6 @@ async def _queued(path: Path) -> Figure:
         )
         assert await pulled.wait() == 0
         took = time.monotonic() - began
-        assert not await journal.runs(states=[RunState.QUEUED])
     return Figure(f"an engage over {QUEUED:,} queued runs", took, 3, "s", "1 pull, from a command")
 
 
