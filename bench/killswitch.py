@@ -35,8 +35,8 @@ async def measure(folder: Path) -> list[Figure]:
 
 
 async def _queued(path: Path) -> Figure:
-    """Many runs that nobody has taken up yet. Those that are not paused when it answers cannot start
-    either."""
+    """Many runs that nobody has taken up yet. Those that it has not paused when it answers cannot
+    start either."""
     async with Journal.open(path) as journal:
         born = Created(agent="agent", thread="t")
         for at in range(0, QUEUED, 500):
