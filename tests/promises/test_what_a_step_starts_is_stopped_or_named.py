@@ -91,7 +91,7 @@ async def cancelled(runtime: Runtime, run: RunHandle) -> pullcord.Receipt:
 
 
 async def test_a_thread_that_ends_within_the_grace_is_not_named() -> None:
-    go_on, begun = threading.Event(), asyncio.Event()
+    go_on, begun, cut = threading.Event(), asyncio.Event(), asyncio.Event()
     loop = asyncio.get_running_loop()
 
     def work() -> None:
@@ -99,7 +99,10 @@ async def test_a_thread_that_ends_within_the_grace_is_not_named() -> None:
         go_on.wait()
 
     async def in_thread() -> None:
-        await asyncio.to_thread(work)
+        try:
+            await asyncio.to_thread(work)
+        finally:
+            cut.set()
 
     async def agent(ctx: Context) -> None:
         await ctx.step("work", in_thread)
@@ -108,6 +111,7 @@ async def test_a_thread_that_ends_within_the_grace_is_not_named() -> None:
         run = await runtime.start("agent", run_id="r1")
         await begun.wait()
         await run.cancel(by="ana")
+        await cut.wait()  # else its end could come first, and count
         assert (await run.look()).state is S.CANCELLING, "it is over while a thread of it acts"
         go_on.set()
         receipt = await run.receipt()
