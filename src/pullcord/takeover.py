@@ -7,9 +7,9 @@ the old owner's process cannot be ended like that: it is named instead. If that 
 what its steps had started may live: it is found by the mark it carries, and ended or named.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from pullcord.lazy_import import lazy_import
 from pullcord.process import is_gone, is_here
@@ -27,6 +27,7 @@ else:
 
 ANSWER_S: Final = 3.0  # a warden needs two seconds at most to see what it killed die
 QUESTION_BYTES_MAX: Final = 4096
+Left: TypeAlias = Mapping[str, tuple[str, ...]]  # names of processes, by step
 
 
 class Before(NamedTuple):
@@ -45,15 +46,13 @@ def address_of(owner: str) -> str:
     return f"pullcord-{owner}-runs" if owner else ""
 
 
-def end_what_is_left(owners: Iterable[str], store: str, run_id: str) -> dict[str, tuple[str, ...]]:
-    """End the processes that steps of a run have started and a dead owner has left on this machine.
-    Return the names of what does not end, by step. Takes a moment, if an owner is dead.
+def end_what_is_left(owners: Mapping[str, Collection[str]], store: str) -> Mapping[str, Left]:
+    """End the processes that steps of these runs have started and a dead owner has left on this
+    machine. Return the names of what does not end, by run. Takes a moment.
 
-    `owners`: those before, the last one too if it was doing nothing; `store`: where its kill switch
-    lies."""
-    if not store or not any(is_gone(owner) for owner in owners):
-        return {}
-    return mark.end_left(mark.mark_of(store), run_id)
+    `owners`: those before, by run, the last one too if it was doing nothing; `store`: where its
+    kill switch lies."""
+    return mark.end_left(mark.mark_of(store), owners)
 
 
 class Asking:

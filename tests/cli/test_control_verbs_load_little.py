@@ -80,6 +80,7 @@ MAY_LOAD = {
     "pullcord.journal.sqlite",
     "pullcord.journal.sqlite_file",
     "pullcord.journal.sqlite_rows",
+    "pullcord.journal.stopping",
     "pullcord.journal.store",
     "pullcord.journal.turnstile",
     "pullcord.journal.wake",

@@ -15,6 +15,7 @@ import pytest
 import pullcord
 from pullcord import Context, Habits, RunHandle, Runtime
 from pullcord.core.events import AttentionRaised, QuestionAsked, StepFailed, StepInterrupted
+from pullcord.journal.journal import Journal
 from pullcord.killswitch import mark
 from pullcord.killswitch.engaging import pull
 from pullcord.killswitch.flags import Scope, new_note
@@ -649,6 +650,22 @@ async def test_a_stop_of_a_run_whose_process_died_ends_what_its_steps_had_starte
         said = await asyncio.to_thread(terminal, verb, "r1")
         assert said.status == 0, said.err
         assert await witness.is_quiet(), "it acts although it was said to be over"
+
+
+@pytest.mark.parametrize("what", ["awaited", "stubborn", "forked", "left"])
+async def test_so_does_any_process_that_hears_of_the_kill_switch_before_it_says_paused(
+    tmp_path: Path, witness: Witness, what: str
+) -> None:
+    """Whoever pulls the switch may still be asking others, or have died since."""
+    path = tmp_path / "runs.db"
+    async with child(LIVES, str(path), witness.file, what) as owner:
+        await killed(owner)
+        await witness.acts()
+        async with Journal.open(path) as journal:
+            journal.flags.raise_it(Scope(), new_note(by="ana", reason="", via="test"))
+            assert await journal.hold() == ["r1"]
+            assert (await journal.head("r1")).state is S.PAUSED
+        assert await witness.is_quiet(), "it acts although its run is said to be paused"
 
 
 @pytest.mark.parametrize("what", ["awaited", "left"])

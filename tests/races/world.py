@@ -37,6 +37,7 @@ from pullcord.testing.schedules import ScheduleLoop, SteppedHands
 
 T = TypeVar("T")
 TTL_S = 30.0
+OWNER = "w"  # of every process that drives; another only brings a stopped run to rest
 
 
 @dataclass
@@ -180,7 +181,7 @@ class Process:
     async def drive(self, run_id: str, steps: int, *, text: bool = False) -> None:
         """Own the run if it can be had, and carry on with it to its end, a pause, or a loss."""
         try:
-            claim = await self.journal.acquire(run_id, owner="w", ttl_s=TTL_S)
+            claim = await self.journal.acquire(run_id, owner=OWNER, ttl_s=TTL_S)
             if claim is not None:
                 await Driver(self, Ownership(self.journal, claim), text).carry_on(steps)
         except (Fenced, Dead):

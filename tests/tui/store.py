@@ -175,7 +175,6 @@ class Office:
         lease = self._leases.pop(run)
         await self.journal.release(lease)
         await self.journal.command(run, Cancel(by="ana", reason="wrong path"))
-        await self.journal.bring_to_rest(run)
 
     async def stopping(self, run: str) -> None:
         await self.working(run, StepStarted(step="s1", name="fetch"), agent="crawler")

@@ -14,17 +14,17 @@ from pullcord.cli.naming import the_one
 from pullcord.cli.parser import store_path
 from pullcord.cli.secret_names import sealed
 from pullcord.core.acks import Ack
-from pullcord.core.commands import Cancel, Command, Pause, check_command
+from pullcord.core.commands import Command, check_command
 from pullcord.core.conditions import Used
 from pullcord.core.events import Record, TextEnded
 from pullcord.core.fold import replay
 from pullcord.core.receipts import Receipt, receipt
 from pullcord.core.run import Run
-from pullcord.core.states import NEEDS_OWNER, RunState
+from pullcord.core.states import RunState
 from pullcord.core.stops import StopShown
 from pullcord.core.values import check_id
 from pullcord.errors import InvalidInput, JournalError
-from pullcord.journal.leases import is_held
+from pullcord.journal.leases import is_driven
 from pullcord.journal.ledger import Ledger
 from pullcord.journal.limiting import used_of
 from pullcord.journal.opening import opened
@@ -32,11 +32,11 @@ from pullcord.journal.place import is_url
 from pullcord.journal.reading import ALL, existing, records_of
 from pullcord.journal.snapshots import load
 from pullcord.journal.steady import steady_now
+from pullcord.journal.stopping import Stopping, perform
 from pullcord.journal.store import Head, Store, View
 from pullcord.killswitch.flags import Flags
 from pullcord.lazy_import import lazy_import
-from pullcord.process import is_gone, stands_still
-from pullcord.takeover import Asking, end_what_is_left
+from pullcord.process import stands_still
 
 if TYPE_CHECKING:
     from pullcord.cli import store_looking as looking
@@ -61,25 +61,14 @@ class Desk:
         self.where = store.name
         self.clock = store.clock
         self._ledger = Ledger(self.clock, flags=Flags(store.beside))
+        self._stopping = Stopping(self._ledger, store.beside)
 
     def command(self, run_id: str, command: Command) -> Ack:
         check_id(run_id)
         command = sealed(command)
         check_command(command)
-        self._finish_cancelled()
-        ack = self.store.write(lambda tx: self._ledger.command(tx, run_id, command))
-        self.store.poke()
-        if not (ack.holds and isinstance(command, Pause | Cancel)):
-            return ack
-        if ack.state in NEEDS_OWNER:
-            return msgspec.structs.replace(ack, state=self._brought_to_rest(run_id))
-        end_what_is_left([self.run(run_id)[1].owner], self.store.beside, run_id)
-        return ack
-
-    def _finish_cancelled(self) -> None:
-        """Runs whose process died while they were being cancelled end here, if they can."""
-        for run_id in self.read(self._ledger.left_cancelled):
-            self._brought_to_rest(run_id)
+        perform(self._stopping.finish_cancelled(), self.store)
+        return perform(self._stopping.command(run_id, command), self.store)
 
     def read(self, look: Callable[[View], T]) -> T:
         return self.store.read(look)
@@ -102,20 +91,6 @@ class Desk:
     def find(self, said: str) -> str:
         check_id(said)
         return the_one(said, self.read(lambda view: view.beginning_with(said, limit=4)))
-
-    def _brought_to_rest(self, run_id: str) -> RunState:
-        """A run whose process has died has nobody who would let a stop take hold."""
-        head, _ = self.run(run_id)
-        if not self.is_driven(head):
-            claim = self.store.write(lambda tx: self._ledger.take_to_rest(tx, run_id))
-            if claim is not None:
-                lease = claim.lease
-                before = {o: Asking(o, run_id, lease.epoch).answer() for o in claim.before}
-                owners = (*claim.before, claim.last)
-                left = end_what_is_left(owners, self.store.beside, run_id)
-                self.store.write(lambda tx: self._ledger.bring_to_rest(tx, claim, before, left))
-            self.store.poke()
-        return self.run(run_id)[0].state
 
     def glance(self, run_id: str) -> Glance:
         head = self.read(lambda view: existing(view, run_id))
@@ -144,7 +119,7 @@ class Desk:
 
     def is_driven(self, head: Head) -> bool:
         """Whether a living process holds it."""
-        return is_held(head, self.clock.boot_time()) and not is_gone(head.holder.owner)
+        return is_driven(head, self.clock.boot_time())
 
     def ids(self, states: Iterable[RunState], limit: int) -> list[str]:
         found = self.read(

@@ -1,16 +1,14 @@
 """What the journal is told of the kill switch. It may be gone: then that is said."""
 
 import math
-import time
-from collections.abc import Generator, Sequence
+from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Final
 
 from pullcord.core.states import RunState
-from pullcord.errors import PullcordError, StorageFailed
+from pullcord.errors import PullcordError
 from pullcord.journal.bystanders import unasked
 from pullcord.journal.holding import (
-    HELD_AT_ONCE,
     PAUSED_S,
     check_engaged,
     held_runs,
@@ -22,8 +20,9 @@ from pullcord.journal.holding import (
 from pullcord.journal.ledger import Ledger
 from pullcord.journal.opening import opened
 from pullcord.journal.place import beside
-from pullcord.journal.store import Store, Transaction
-from pullcord.killswitch.flags import Flag, Flags, Scope
+from pullcord.journal.stopping import Stopping, perform
+from pullcord.journal.store import Store
+from pullcord.killswitch.flags import Flags, Raised, Scope
 from pullcord.killswitch.pulled import Pulled
 
 _BUSY_S: Final = 2.0
@@ -42,43 +41,18 @@ def hold(path: str, flags: Flags, scope: Scope, pulled: Pulled) -> tuple[list[st
             for flag in store.read(lambda view: unnoted(view, raised)):
                 store.write(lambda tx, f=flag: ledger.engaged(tx, f, raised))
             store.write(lambda tx: ledger.answered(tx, scope, pulled, raised))
-            found = store.read(lambda view: to_hold(view, raised))
-            why_not = _pause(store, ledger, found, within_s=PAUSED_S)
-            store.poke()
+            why_not = _pause(store, ledger, raised, within_s=PAUSED_S)
             return store.read(lambda view: held_runs(view, raised)), pulled, why_not
     except PullcordError as error:
         return [], pulled, str(error)
 
 
-def _pause(
-    store: Store, ledger: Ledger, found: Sequence[tuple[str, Flag]], *, within_s: float
-) -> str:
-    """Pause these runs, many in one transaction, as far as there is time: the rest cannot start
-    either, and is paused by a runtime, or by the release. Return why one of them is not, if so: a
-    damaged one keeps no other from it."""
-
-    def pause(tx: Transaction, some: Sequence[tuple[str, Flag]]) -> None:
-        for run_id, flag in some:
-            ledger.hold(tx, run_id, flag)
-
-    why_not, until = "", time.monotonic() + within_s
-    for at in range(0, len(found), HELD_AT_ONCE):
-        if time.monotonic() > until:
-            break
-        some = found[at : at + HELD_AT_ONCE]
-        try:
-            store.write(lambda tx, s=some: pause(tx, s))
-        except StorageFailed:
-            raise
-        except PullcordError:
-            for one in some:
-                try:
-                    store.write(lambda tx, o=one: pause(tx, [o]))
-                except StorageFailed:
-                    raise
-                except PullcordError as error:
-                    why_not = why_not or str(error)
-    return why_not
+def _pause(store: Store, ledger: Ledger, raised: Raised, *, within_s: float) -> str:
+    """Pause what it reaches, as far as there is time: the rest cannot start either, and is paused
+    by a runtime, or by the release. Return why a run is not paused, if so."""
+    found = store.read(lambda view: to_hold(view, raised))
+    steps = Stopping(ledger, store.beside).hold(found, within_s=within_s)
+    return str(perform(steps, store).trouble or "")
 
 
 def held(path: str, flags: Flags) -> tuple[list[str], list[Pulled], str]:
@@ -103,8 +77,7 @@ def release(path: str, scope: Scope, *, by: str, reason: str, via: str) -> list[
         raised = flags.look()
         check_engaged(raised, scope)
         ledger = Ledger(store.clock, flags=flags)
-        found = store.read(lambda view: to_hold(view, raised))
-        _pause(store, ledger, found, within_s=math.inf)  # it would start behind the release
+        _pause(store, ledger, raised, within_s=math.inf)  # it would start behind the release
         left = store.read(lambda view: held_runs(view, raised, [RunState.PAUSED]))
         store.write(lambda tx: ledger.released(tx, scope, raised, by=by, reason=reason, via=via))
         lower(flags, scope)

@@ -5,11 +5,10 @@ import math
 import os
 import re
 import threading
-import time
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import aclosing
 from operator import is_
-from typing import cast
+from typing import Any, TypeVar, cast
 
 import msgspec
 
@@ -31,7 +30,7 @@ from pullcord.core.secrets import Secrets
 from pullcord.core.states import RunState
 from pullcord.core.stops import Act
 from pullcord.core.values import check_id, check_text
-from pullcord.errors import InvalidId, InvalidInput, KillSwitchEngaged
+from pullcord.errors import InvalidId, InvalidInput, KillSwitchEngaged, PullcordError
 from pullcord.journal.bystanders import unasked
 from pullcord.journal.checking import check_change, check_ttl
 from pullcord.journal.clock import Clock
@@ -45,7 +44,6 @@ from pullcord.journal.families import (
 )
 from pullcord.journal.hands import Answer, Hands, ThreadHands, settled
 from pullcord.journal.holding import (
-    HELD_AT_ONCE,
     check_engaged,
     held_runs,
     lower,
@@ -73,15 +71,16 @@ from pullcord.journal.reading import (
     stream,
 )
 from pullcord.journal.retention import Candidate, Wanted, candidates
-from pullcord.journal.seeing import Seen, is_driven, see
+from pullcord.journal.seeing import Seen, see
 from pullcord.journal.snapshots import load
 from pullcord.journal.steady import steady_now
+from pullcord.journal.stopping import LetGo, Outside, Read, Steps, Stopping, Write
 from pullcord.journal.store import Head, LiveText, Scrubbed, StopRow, Store, View
 from pullcord.journal.watch import Changed, Watch
 from pullcord.killswitch.flags import Flags, Scope
 from pullcord.killswitch.pulled import Pulled
-from pullcord.process import is_gone
-from pullcord.takeover import Asking, Before, end_what_is_left
+
+T = TypeVar("T")
 
 
 class Journal:
@@ -110,6 +109,7 @@ class Journal:
         self._store = store
         self._clock = clock or store.clock
         self._ledger = Ledger(self._clock, flags=self.flags)
+        self._stopping = Stopping(self._ledger, path)
         self._hands = hands or ThreadHands(store)
         self._watch: Watch | None = None
         self._boot, self._base_ms = "", cast("int | None", None)  # see `now_ms`
@@ -205,7 +205,7 @@ class Journal:
         check_id(run_id)
         check_command(command)
         written = check_command(sealed(command, self.secrets)) if self.secrets else command
-        ack = await self._hands.write(lambda tx: self._ledger.command(tx, run_id, written))
+        ack = await self._perform(self._stopping.command(run_id, written))
         if ack.reason == "kill_switch":
             ack = msgspec.structs.replace(ack, message=await self._told(ack.message))
         return ack
@@ -227,74 +227,49 @@ class Journal:
         written = check_command(sealed(command, self.secrets)) if self.secrets else command
         return await self._hands.write(lambda tx: self._ledger.forget(tx, run_id, written))
 
-    async def bring_to_rest(self, run_id: str) -> RunState | None:
-        """Have a pause or cancel take hold of a run whose process is gone, as far as that needs no
-        agent, and return its state then. None: somebody drives it, and sees to that."""
-
-        if is_driven(await self.head(run_id), self._clock):
-            return None
-        claim = await self._hands.write(lambda tx: self._ledger.take_to_rest(tx, run_id))
-        if claim is not None:
-            before, left = await self.let_go_by(claim), await self.end_what_is_left(claim)
-            await self._hands.write(lambda tx: self._ledger.bring_to_rest(tx, claim, before, left))
-        return (await self.head(run_id)).state
-
-    async def end_what_its_owner_left(self, run_id: str) -> None:
-        """A stop is in effect as it is asked for, because nothing was under way. If the process is
-        dead that drove the run, what finished steps have started and left ends with it."""
-        owner = (await self.load(run_id)).owner
-        if is_gone(owner):
-            await asyncio.to_thread(end_what_is_left, [owner], self.flags.store, run_id)
-
     async def finish_cancelled(self) -> list[str]:
         """Let every cancelled run end whose process is gone, as far as that needs no agent, and
         return which have. Nobody has to press anything again."""
-        found = await self._hands.read(self._ledger.left_cancelled)
-        for run_id in found:
-            await self.bring_to_rest(run_id)
-        return found
+        return await self._perform(self._stopping.finish_cancelled())
 
-    async def let_go_by(self, claim: Claim) -> dict[str, Before]:
+    async def let_go_by(self, claim: Claim) -> LetGo:
         """Have the owners before let go of a run that was taken from them. Return when their
-        wardens have ended what they held for it, or do not answer; and what may still act."""
-        found: dict[str, Before] = {}
-        for owner in claim.before:
-            asking = Asking(owner, claim.lease.run_id, claim.lease.epoch)
-            is_quick = asking.is_answered
-            found[owner] = asking.answer() if is_quick else await asyncio.to_thread(asking.answer)
-        return found
+        wardens have ended what they held for it, or do not answer."""
+        [said] = await self._perform(self._stopping.let_go([claim]))
+        return said
 
-    async def end_what_is_left(self, claim: Claim) -> dict[str, tuple[str, ...]]:
-        """End what steps of a run had started whose owner is dead. Return what does not end, by
-        step."""
-        owners = {*claim.before, claim.last} - {""}
-        if not any(is_gone(owner) for owner in owners):
-            return {}
-        run_id = claim.lease.run_id
-        return await asyncio.to_thread(end_what_is_left, owners, self.flags.store, run_id)
+    async def _perform(self, steps: Steps[T]) -> T:
+        """Do what a stop needs, step by step, and return what comes of it."""
+        result: Any = None
+        trouble: PullcordError | None = None
+        while True:
+            try:
+                step = steps.send(result) if trouble is None else steps.throw(trouble)
+            except StopIteration as end:
+                return end.value
+            result, trouble = None, None
+            try:
+                match step:
+                    case Write(job):
+                        result = await self._hands.write(job)
+                    case Read(job):
+                        result = await self._hands.read(job)
+                    case Outside(job):
+                        result = await asyncio.to_thread(job)
+            except PullcordError as error:
+                trouble = error
 
     async def hold(self, *, within_s: float = math.inf) -> list[str]:
         """Pause every living run that the kill switch reaches, and return which that were; or as
         many as there is time for: the rest cannot start either."""
-        until = time.monotonic() + within_s
         raised = await asyncio.to_thread(self.flags.look)
-        trouble: BaseException | None = None
         found = await self._hands.read(lambda view: to_hold(view, raised))
         for flag in await self._hands.read(lambda view: unnoted(view, raised)):
             await self._hands.write(lambda tx, f=flag: self._ledger.engaged(tx, f, raised))
-        for at in range(0, len(found), HELD_AT_ONCE):  # those of one page share a commit
-            if time.monotonic() > until:
-                return [run_id for run_id, _ in found[:at]]
-            holds = [
-                self._hands.write(lambda tx, r=run_id, f=flag: self._ledger.hold(tx, r, f))
-                for run_id, flag in found[at : at + HELD_AT_ONCE]
-            ]
-            for outcome in await asyncio.gather(*holds, return_exceptions=True):
-                if isinstance(outcome, BaseException):  # a damaged run keeps no other from it
-                    trouble = trouble or outcome
+        held, trouble = await self._perform(self._stopping.hold(found, within_s=within_s))
         if trouble:
             raise trouble
-        return [run_id for run_id, _ in found]
+        return held
 
     async def answered(self, scope: Scope, pulled: Pulled) -> Pulled:
         """Record what pulling the kill switch has done, and return it with who else is there, as

@@ -6,6 +6,7 @@ from pullcord.core.states import TERMINAL
 from pullcord.errors import Fenced
 from pullcord.journal.clock import BootTime
 from pullcord.journal.store import Head, Holder
+from pullcord.process import is_gone
 
 NOBODY: Final = Holder()
 
@@ -14,6 +15,11 @@ def is_held(head: Head, now: BootTime) -> bool:
     """Whether a live lease stands on the run."""
     by = head.holder
     return bool(by.owner) and by.boot == now.boot and by.until_s > now.seconds
+
+
+def is_driven(head: Head, now: BootTime) -> bool:
+    """Whether a living process holds the run."""
+    return is_held(head, now) and not is_gone(head.holder.owner)
 
 
 def licensed(head: Head, epoch: int | None) -> None:

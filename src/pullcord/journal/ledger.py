@@ -639,14 +639,11 @@ class Ledger:
             self.engaged(tx, flag, raised)
             self.note(tx, answered_by(flag, pulled))
 
-    def hold(self, tx: Transaction, run_id: str, flag: Flag) -> None:
-        """Pause a run for the kill switch, also if whoever drove it is gone. One that was wrapping
-        up at a limit ends without its last word."""
+    def hold(self, tx: Transaction, run_id: str, flag: Flag) -> Claim | None:
+        """Pause a run for the kill switch. Returned: no process drives it, so it was claimed only
+        to be brought to rest; also one that was wrapping up at a limit."""
         self.command(tx, run_id, pause_by(flag))
-        if claim := self.take_to_rest(tx, run_id, ends=True):
-            # Whoever pulls the switch hears from every warden: what is left is named there.
-            before = {owner: Before(inside=not self._gone(owner)) for owner in claim.before}
-            self.bring_to_rest(tx, claim, before)
+        return self.take_to_rest(tx, run_id, ends=True)
 
     def released(
         self, tx: Transaction, scope: Scope, raised: Raised, *, by: str, reason: str, via: str

@@ -7,11 +7,11 @@ from pullcord.core.panel import Panel, panel
 from pullcord.core.run import Run
 from pullcord.journal.clock import Clock
 from pullcord.journal.families import finding, living
-from pullcord.journal.leases import is_held
+from pullcord.journal.leases import is_driven
 from pullcord.journal.snapshots import load
 from pullcord.journal.steady import last_sign_of_life, steady_now
 from pullcord.journal.store import Head, View
-from pullcord.process import is_gone, stands_still
+from pullcord.process import stands_still
 
 
 class Seen(NamedTuple):
@@ -26,16 +26,11 @@ class Seen(NamedTuple):
     still: str = ""  # why the process that drives it does not move, if that is known
 
 
-def is_driven(head: Head, clock: Clock) -> bool:
-    """Whether a living process holds it."""
-    return is_held(head, clock.boot_time()) and not is_gone(head.holder.owner)
-
-
 def see(view: View, head: Head, clock: Clock) -> Seen:
     run, now_ms = load(view, head), steady_now(view, clock)
     workers = tuple(living(run, finding(view)))
     used = sum((one.used_at(now_ms) for one in workers), run.used_at(now_ms))
-    driven = is_driven(head, clock)
+    driven = is_driven(head, clock.boot_time())
     alive_ms = last_sign_of_life(view, head.holder)
     still = stands_still(head.holder.owner) if driven else ""
     return Seen(run, used, driven, now_ms, workers, alive_ms, still)

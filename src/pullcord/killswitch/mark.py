@@ -13,7 +13,7 @@ import re
 import select
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
 from hashlib import sha256
 from threading import Thread
@@ -151,28 +151,29 @@ def end_marked(mark: str, *, orphans_only: bool) -> Ended:
     def is_wanted(one: Marked) -> bool:
         return not (orphans_only or one.is_of_a_pool) or is_gone(one.owner)
 
-    killed: dict[int, None] = {}
+    killed: dict[int, Marked] = {}
     left = _within(_END_S * 2, lambda: _end(mark, is_wanted, killed)) if mark else []
     if left is None:
         return Ended(list(killed), [], is_known=False)
     return Ended(list(killed), list(dict.fromkeys(one.pid for one in left)))
 
 
-def end_left(mark: str, run: str) -> dict[str, tuple[str, ...]]:
-    """End what steps of this run have left on this machine whose owner is dead: ask, wait a moment,
-    kill. Return the names of what does not end, by step."""
+def end_left(mark: str, runs: Collection[str]) -> dict[str, dict[str, tuple[str, ...]]]:
+    """End what steps of these runs have left on this machine whose owner is dead: ask, wait a
+    moment, kill. Return the names of what does not end, by run and step."""
 
     def is_wanted(one: Marked) -> bool:
-        return one.run == run and is_gone(one.owner)
+        return one.run in runs and is_gone(one.owner)
 
-    asked: dict[int, None] = {}
+    asked: dict[int, Marked] = {}
     bound_s = _GRACE_S + _END_S * 2
     left = _within(bound_s, lambda: _end(mark, is_wanted, asked, _GRACE_S)) if mark else []
+    found: dict[str, dict[str, tuple[str, ...]]] = {}
     if left is None:  # the kernel does not tell in time; what was found until then may be there
-        return {"": tuple(name_of(pid) for pid in asked)}
-    found: dict[str, tuple[str, ...]] = {}
+        left = [one._replace(step="") for one in asked.values()]
     for one in left:
-        found[one.step] = (*found.get(one.step, ()), name_of(one.pid))
+        steps = found.setdefault(one.run, {})
+        steps[one.step] = (*steps.get(one.step, ()), name_of(one.pid))
     return found
 
 
@@ -191,7 +192,7 @@ def _within(bound_s: float, ending: Callable[[], list[Marked]]) -> list[Marked] 
 
 
 def _end(
-    mark: str, is_wanted: Callable[[Marked], bool], told: dict[int, None], grace_s: float = 0.0
+    mark: str, is_wanted: Callable[[Marked], bool], told: dict[int, Marked], grace_s: float = 0.0
 ) -> list[Marked]:
     """End those that are wanted, and return who is left. `told`: who was signalled, so far."""
     kill_at, quiet = time.monotonic() + grace_s, 0
@@ -204,7 +205,7 @@ def _end(
         if now < kill_at:
             for one in found:
                 if one.pid not in told and (pidfd := _signalled(one, mark, signal.SIGTERM)) >= 0:
-                    told[one.pid] = None
+                    told[one.pid] = one
                     os.close(pidfd)
             time.sleep(_LOOK_S if found else 0)
             continue
@@ -213,7 +214,7 @@ def _end(
         poll, opened = select.poll(), list[int]()
         for one in found:
             if (pidfd := _kill(one, mark)) >= 0:
-                told[one.pid] = None
+                told[one.pid] = one
                 opened.append(pidfd)
                 poll.register(pidfd, select.POLLIN)
         if opened:

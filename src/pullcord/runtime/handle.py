@@ -29,7 +29,7 @@ from pullcord.core.fold import ends, evolve
 from pullcord.core.limits import Then, check_counts
 from pullcord.core.receipts import Receipt, receipt
 from pullcord.core.run import Run
-from pullcord.core.states import NEEDS_OWNER, TERMINAL, RunState
+from pullcord.core.states import TERMINAL, RunState
 from pullcord.core.undo import is_anything_left_to_undo
 from pullcord.core.values import check_text, dump
 from pullcord.core.withhold import as_viewed
@@ -177,13 +177,8 @@ class RunHandle:
         return await self._journal.command(self.id, command)
 
     async def _stop(self, command: Pause | Cancel) -> Ack:
-        """A run whose process has died has nobody who would let the stop take hold."""
+        """What goes on in this process although the run is stopped is named."""
         ack = await self._ask(command)
-        if ack.holds and ack.state in NEEDS_OWNER:
-            state = await self._journal.bring_to_rest(self.id)
-            ack = msgspec.structs.replace(ack, state=state or ack.state)
-        elif ack.holds:
-            await self._journal.end_what_its_owner_left(self.id)
         await name_if_stopped(self._journal, self.id)
         return ack
 

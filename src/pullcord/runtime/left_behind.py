@@ -36,11 +36,10 @@ class Owner(Protocol):
 
 async def judge_what_was_begun(owner: Owner, claim: Claim) -> None:
     """Judge what the owner before had begun, when it has let go of it."""
-    before = await owner.site.journal.let_go_by(claim)
+    before, left = await owner.site.journal.let_go_by(claim)
     lost = lost_calls(owner.run, before)
     if lost:
         await owner.record(together(*lost))
-    left = await owner.site.journal.end_what_is_left(claim)
     for step in owner.run.open_steps():
         known = owner.run.steps[step]
         may_act = before[known.owner].may_act(known.run_in)

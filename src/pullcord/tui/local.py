@@ -8,11 +8,11 @@ from typing import Final
 import msgspec
 
 from pullcord.core.acks import Ack
-from pullcord.core.commands import Cancel, Command, Pause
+from pullcord.core.commands import Command
 from pullcord.core.events import CancelRequested, Record, TextEnded
 from pullcord.core.panel import Panel
 from pullcord.core.receipts import Receipt, receipt
-from pullcord.core.states import NEEDS_OWNER, RunState
+from pullcord.core.states import RunState
 from pullcord.core.stops import StopShown
 from pullcord.core.withhold import as_viewed
 from pullcord.errors import JournalClosed
@@ -109,15 +109,7 @@ class Local:
         return receipt(run, cut, await self._journal.members(run_id))
 
     async def command(self, run_id: str, command: Command) -> Ack:
-        ack = await self._journal.command(run_id, command)
-        if not (isinstance(command, Pause | Cancel) and ack.holds):
-            return ack
-        if ack.state in NEEDS_OWNER:
-            # A run whose process has died has nobody else who would let the stop take hold.
-            state = await self._journal.bring_to_rest(run_id)
-            return msgspec.structs.replace(ack, state=state or ack.state)
-        await self._journal.end_what_its_owner_left(run_id)
-        return ack
+        return await self._journal.command(run_id, command)
 
 
 def _quarantines(what: Record | LiveText) -> bool:
