@@ -11,7 +11,6 @@ from bench.figures import Figure, p50, p99
 from bench.runs import add, born
 from pullcord.core.commands import Cancel
 from pullcord.core.events import Created, StepFinished, StepStarted
-from pullcord.journal.clock import SystemClock
 from pullcord.journal.journal import Journal
 from pullcord.journal.ledger import Append, Change, Order
 from pullcord.tui.app import Top
@@ -24,12 +23,12 @@ WATCHED_S = 10.0
 
 
 async def measure(folder: Path) -> list[Figure]:
-    path, clock = folder / "runs.db", SystemClock()
+    path = folder / "runs.db"
     async with Journal.open(path) as journal:
         await _fill(journal)
     async with Journal.open(path) as journal:
         began = time.perf_counter()
-        app = Top(Local(journal, clock, me="bench", name="bench"), "bench")
+        app = Top(Local(journal, me="bench", name="bench"), "bench")
         async with app.run_test(size=(200, 50)) as pilot:
             while not len(app.roster):
                 await pilot.pause()

@@ -9,7 +9,6 @@ import pullcord
 from pullcord import Context, RunHandle, Runtime
 from pullcord.core.events import ChildUndone, StepUndone
 from pullcord.core.panel import Button
-from pullcord.journal.seeing import panel_of
 from pullcord.testing import ManualClock
 from tests.runs.office import Office, until
 from tests.runs.stage import HASTY, S, children, happened, question, seen, stage
@@ -45,8 +44,8 @@ async def asked(runtime: Runtime, agent: str = "agent") -> RunHandle:
 
 
 async def cancel_button(runtime: Runtime, run: RunHandle) -> Button:
-    [found] = await runtime.journal.seen(run.id)
-    return next(b for b in panel_of(found, wall_ms=0).buttons if b.verb == "cancel")
+    panel = await runtime.journal.for_people(lambda look: look.panel(run.id))
+    return next(b for b in panel.buttons if b.verb == "cancel")
 
 
 async def test_what_a_completed_child_did_is_undone_and_named_with_its_parents_cancel() -> None:

@@ -13,7 +13,6 @@ from pullcord.core.states import RunState
 from pullcord.journal.journal import Journal
 from pullcord.journal.ledger import Append
 from pullcord.journal.memory import MemoryStore
-from pullcord.journal.seeing import panel_of
 from pullcord.testing import ManualClock
 from tests.cli.serving import serve
 from tests.cli.terminal import Terminal, agent
@@ -111,8 +110,8 @@ async def test_the_clock_of_a_run_whose_process_died_stands_and_never_goes_back(
         assert claim is not None
 
         async def working_ms() -> int:
-            [seen] = await journal.seen("r1")
-            return panel_of(seen, wall_ms=0).times["working_ms"]
+            panel = await journal.for_people(lambda look: look.panel("r1"))
+            return panel.times["working_ms"]
 
         clock.advance(15)
         await journal.renew(claim.lease, ttl_s=30)

@@ -61,7 +61,7 @@ async def test_a_question_is_found_behind_any_number_of_younger_runs() -> None:
             await runtime.journal.append(Append(run_id=name, events=[made], expected_seq=0))
             if number % 2:
                 await runtime.journal.command(name, Redirect(by="ana", instruction="left"))
-        [asked] = (await runtime.journal.waiting_for_people()).questions
+        [asked] = (await runtime.journal.for_people(lambda look: look.inbox())).questions
         assert (asked.run, asked.text) == (run.id, "Send it?")
 
 
@@ -74,7 +74,7 @@ async def test_as_many_questions_are_shown_as_somebody_could_read(
         runs = [await runtime.start("agent") for _ in range(5)]
         for run in runs:
             await run.reached(S.WAITING)
-        found = (await runtime.journal.waiting_for_people()).questions
+        found = (await runtime.journal.for_people(lambda look: look.inbox())).questions
         assert [one.run for one in found] == [run.id for run in reversed(runs[2:])]
 
 

@@ -17,10 +17,13 @@ import pytest
 
 from pullcord import Agent, Context, RunHandle, RunState
 from pullcord.core.events import StepFinished, TextEnded, encode_event
+from pullcord.core.panel import Panel
 from pullcord.core.withhold import as_viewed
 from pullcord.errors import StorageFailed
+from pullcord.journal.for_people import ForPeople
 from pullcord.limits import Never
 from pullcord.server.bounds import Bounds
+from pullcord.server.hub import Hub
 from tests.runs.stage import happened, seen
 from tests.server.house import BOUND_S, House, house
 from tests.server.http import Message, Reader, flat, message_of, request_bytes
@@ -278,21 +281,21 @@ async def test_what_was_said_is_not_told_again_after_the_record_that_has_all_of_
     """It is said, and is over, just before the reader is given what came before it."""
     run = await there.start("tells")
     target, book, is_over = f"/runs/{run.id}/events", Book(), threading.Event()
-    main, read = asyncio.get_running_loop(), there.runtime.journal.stream
+    main, look = asyncio.get_running_loop(), Hub.look
     teller.say("one ", "\n")
     async with there.reading(target) as watcher:
         await watcher.until("record", type="text_ended")
-        is_first = True
+        looks = 0
 
-        async def stream(*args: Any, **kwargs: Any) -> Any:
-            nonlocal is_first
-            if is_first:
-                is_first = False
+        async def looking(hub: Hub, at: Any) -> Any:
+            nonlocal looks
+            looks += 1
+            if looks == 2:  # the first is for its place
                 main.call_soon_threadsafe(teller.say, "two ", "\n")
                 await asyncio.to_thread(is_over.wait)
-            return await read(*args, **kwargs)
+            return await look(hub, at)
 
-        monkeypatch.setattr(there.runtime.journal, "stream", stream)
+        monkeypatch.setattr(Hub, "look", looking)
         reading = asyncio.create_task(had_all(there, target, book))
         await watcher.until("record", type="text_ended")
         is_over.set()
@@ -509,18 +512,18 @@ async def test_a_run_that_cannot_be_read_does_not_keep_the_list_from_the_others(
 ) -> None:
     broken = await there.start("asks")
     await broken.reached(RunState.WAITING)
-    look = there.runtime.journal.seen
+    look = ForPeople.panel
     tried = asyncio.Event()
     loop = asyncio.get_running_loop()
 
-    async def seen(*run_ids: str) -> Any:
-        if broken.id in run_ids:
+    def panel(people: ForPeople, run_id: str) -> Panel:
+        if run_id == broken.id:
             loop.call_soon_threadsafe(tried.set)
             raise TROUBLE
-        return await look(*run_ids)
+        return look(people, run_id)
 
     async with there.reading("/events") as reader:
-        monkeypatch.setattr(there.runtime.journal, "seen", seen)
+        monkeypatch.setattr(ForPeople, "panel", panel)
         await broken.redirect("left", by="ana")
         await tried.wait()
         other = await there.start("asks")
@@ -532,19 +535,19 @@ async def test_who_watches_a_run_that_cannot_be_read_any_more_is_let_go(
 ) -> None:
     run = await there.start("tells")
     target = f"/runs/{run.id}/events"
-    look = there.runtime.journal.seen
+    look = ForPeople.panel
 
-    async def seen(*_: str) -> Any:
+    def panel(*_: object) -> Panel:
         raise TROUBLE
 
     async with there.reading(target) as reader:
         teller.say("one ")
         await reader.until("text", text="one ")
-        monkeypatch.setattr(there.runtime.journal, "seen", seen)
+        monkeypatch.setattr(ForPeople, "panel", panel)
         teller.say("\n")
         assert (await reader.until("bye"))[-1].data == {"why": "trouble"}
         last_id = reader.last_id
-    monkeypatch.setattr(there.runtime.journal, "seen", look)
+    monkeypatch.setattr(ForPeople, "panel", look)
     async with there.reading(target, last_id=last_id) as reader:
         teller.say("two ")
         await reader.until("text", text="two ")
@@ -603,17 +606,17 @@ async def test_a_quarantine_between_two_looks_is_not_overlooked(
     async with there.reading(f"/runs/{run.id}/events") as reader:
         teller.say(f"I say {SAID}", "\n", "more")
         await reader.until("record", type="text_ended")
-    read = there.runtime.journal.stream
-    is_first = True
+    look, is_first = Hub.look, True
 
-    async def stream(*args: Any, **kwargs: Any) -> Any:
+    async def looking(hub: Hub, at: Any) -> Any:
         nonlocal is_first
+        found = await look(hub, at)
         if is_first:
             is_first = False
             await run.cancel(by="ana", quarantine=True)
-        return await read(*args, **kwargs)
+        return found
 
-    monkeypatch.setattr(there.runtime.journal, "stream", stream)
+    monkeypatch.setattr(Hub, "look", looking)
     while is_first:  # until nobody watches any more, and so the run is looked at anew
         async with there.reading(f"/runs/{run.id}/events?after=now") as reader:
             await reader.until("panel")

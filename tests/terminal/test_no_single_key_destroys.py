@@ -5,6 +5,7 @@ from collections.abc import Callable
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from pullcord.cli.live_again import AGAIN_S
 from pullcord.cli.live_bar import BODY_ROWS
@@ -46,7 +47,18 @@ PRESSES = [
     *(Key(name) for name in ("esc", "enter", "ctrl-d", "up", "page-down", "backspace")),
     Key("paste", "cccc\nyyyy"),
 ]
-CARD = Card("r1", "a", "pay-1", "pay", {"eur": 5}, "once", False, "May it?", "digest", 10**15)
+CARD = Card(
+    run="r1",
+    agent="a",
+    question="pay-1",
+    tool="pay",
+    args={"eur": 5},
+    effect="once",
+    can_be_undone=False,
+    text="May it?",
+    call="digest",
+    expires_in_ms=10**15,
+)
 
 
 class Hands:
@@ -61,7 +73,7 @@ class Hands:
         run = self.run
         used = run.used_at(run.steady_ms)
         shown = panel(run, used, now_ms=run.steady_ms, wall_ms=run.at_ms + 3000, driven=True)
-        return Seen(shown, self.cards, self.questions, 0)
+        return Seen(shown, self.cards, self.questions)
 
     def ask(self, run_id: str, command: Command) -> "Hands":
         self.asked.append(command)
@@ -221,7 +233,7 @@ def test_a_card_can_be_allowed_only_after_a_second_and_only_as_it_was_shown() ->
     clock.now += ARMED_AFTER_S - 0.01
     session.press(Key("char", "y"))
     assert hands.asked == []
-    hands.cards = [CARD._replace(call="another", args={"eur": 500})]
+    hands.cards = [replace(CARD, call="another", args={"eur": 500})]
     clock.now += 1
     session.press(Key("char", "y"))  # it is not the call that was read
     assert hands.asked == []
@@ -254,7 +266,7 @@ def test_only_what_was_on_the_screen_as_a_whole_can_be_allowed(
 ) -> None:
     paint(is_terminal=False)
     tool = "send_money_to_the_customer_or_perhaps_to_a_stranger"
-    card = CARD._replace(tool=tool, args={f"a{at:02}": f"<{at:02}>" for at in range(many)})
+    card = replace(CARD, tool=tool, args={f"a{at:02}": f"<{at:02}>" for at in range(many)})
     whole = at_a_terminal(Hands(running(), [card]))
     whole.press(Key("char", "a"))
     wanted = whole.bar(columns, 200)[2:-1]
@@ -277,7 +289,7 @@ def test_only_what_was_on_the_screen_as_a_whole_can_be_allowed(
 
 
 def test_a_card_that_is_folded_anew_is_read_anew() -> None:
-    card = CARD._replace(args={f"a{at:02}": at for at in range(30)})
+    card = replace(CARD, args={f"a{at:02}": at for at in range(30)})
     hands, clock = Hands(running(), [card]), Clock()
     session = at_a_terminal(hands, clock)
     session.press(Key("char", "a"))
@@ -289,7 +301,7 @@ def test_a_card_that_is_folded_anew_is_read_anew() -> None:
 
 
 def test_holding_a_key_down_allows_nothing_that_was_not_read() -> None:
-    hands, clock = Hands(running(), [CARD._replace(question=f"q{n}") for n in range(5)]), Clock()
+    hands, clock = Hands(running(), [replace(CARD, question=f"q{n}") for n in range(5)]), Clock()
     session = at_a_terminal(hands, clock)
     for _ in range(100):
         session.press(Key("char", "a"))
@@ -300,14 +312,14 @@ def test_holding_a_key_down_allows_nothing_that_was_not_read() -> None:
 
 
 DOUBT = Open(
-    "r1",
-    "a",
-    "doubt-write-1",
-    "doubt",
-    "Nobody knows whether step 'write_file' happened: it began, and was cut off before it could "
-    "say. It happened (happened), run it (run), or go on without it (skip)?",
-    None,
-    "write-1",
+    run="r1",
+    agent="a",
+    question="doubt-write-1",
+    kind="doubt",
+    text="Nobody knows whether step 'write_file' happened: it began, and was cut off before it "
+    "could say. It happened (happened), run it (run), or go on without it (skip)?",
+    details=None,
+    step="write-1",
 )
 
 
@@ -316,7 +328,7 @@ DOUBT = Open(
     ("asked", "answers"),
     [
         (DOUBT, "happened, run or skip"),
-        (DOUBT._replace(kind="question", details={"choices": ["now", "later"]}), "now or later"),
+        (replace(DOUBT, kind="question", details={"choices": ["now", "later"]}), "now or later"),
     ],
 )
 def test_a_question_that_takes_only_some_answers_says_which_however_long_it_is(
@@ -366,7 +378,7 @@ def test_after_the_arguments_were_changed_it_says_what_to_press() -> None:
 def test_what_expires_in_days_says_so_in_days() -> None:
     paint(is_terminal=False)
     week = 7 * 24 * 3_600_000
-    session = at_a_terminal(Hands(running(), [CARD._replace(expires_at_ms=week - 5000)]))
+    session = at_a_terminal(Hands(running(), [replace(CARD, expires_in_ms=week - 5000)]))
     session.press(Key("char", "a"))
     assert "expires in 6 days" in session.bar(80, 24)[0]
 
@@ -416,10 +428,10 @@ def test_no_payload_gets_into_a_bar(name: str, columns: int) -> None:
         after(Claimed(owner="o", epoch=1), started, PauseRequested(by=bad, reason=bad)),
         after(Claimed(owner="o", epoch=1), started, CancelRequested(by=bad, reason=bad)),
     ]
-    card = CARD._replace(tool=bad, args={bad: bad}, text=bad, effect=bad)
+    card = replace(CARD, tool=bad, args={bad: bad}, text=bad, effect=bad)
     for run in runs:
         hands = Hands(run, [card])
-        hands.questions = [Open("r1", bad, "q", "question", bad, None, "")]
+        hands.questions = [replace(DOUBT, agent=bad, kind="question", text=bad)]
         for keys in ((), ("r",), ("a",), ("c",), ("?",)):
             session = at_a_terminal(hands)
             for key in keys:

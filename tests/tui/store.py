@@ -50,7 +50,7 @@ class Office:
     def __init__(self, path: Path) -> None:
         self.clock = ManualClock()
         self.journal = Journal.open(path, clock=self.clock)
-        self.source = Local(self.journal, self.clock, me="ana", name="runs.db")
+        self.source = Local(self.journal, me="ana", name="runs.db")
         self._leases: dict[str, Lease] = {}
 
     async def born(self, run: str, agent: str = "churn", limits: Limits | None = None) -> None:

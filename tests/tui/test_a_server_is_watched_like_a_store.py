@@ -11,7 +11,6 @@ from pullcord.cli.address import address
 from pullcord.cli.client import Client
 from pullcord.cli.top_server import Served
 from pullcord.core.states import RunState
-from pullcord.journal.clock import SystemClock
 from pullcord.journal.journal import Journal
 from pullcord.tui.app import Top
 from pullcord.tui.local import Local
@@ -203,10 +202,9 @@ async def test_it_is_the_same_screen_as_that_of_the_store(serving: Serving, gate
         serving.here.reached(S.WAITING, run_id=run)
     async with watching(serving) as eyes:
         there = [screen async for screen in screens(eyes)]
-    clock = SystemClock()
     async with (
         Journal.open(serving.here.store) as journal,
-        looking_at(Local(journal, clock, me="ci", name=serving.url), "ci") as eyes,
+        looking_at(Local(journal, me="ci", name=serving.url), "ci") as eyes,
     ):
         here = [screen async for screen in screens(eyes)]
     assert there == here

@@ -72,7 +72,7 @@ class Counting(Local):
     """A source that notes what it is asked for."""
 
     def __init__(self, office: Office) -> None:
-        super().__init__(office.journal, office.clock, me="ana", name="runs.db")
+        super().__init__(office.journal, me="ana", name="runs.db")
         self.pages = 0
         self.asked: list[str] = []
 

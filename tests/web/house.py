@@ -62,8 +62,8 @@ class House:
 
     async def newest(self) -> RunHandle:
         """The run that was started last, by whomever."""
-        [seen] = await self.runtime.journal.listed(limit=1)
-        return await self.runtime.get(seen.run.id)
+        [newest] = await self.runtime.list(limit=1)
+        return await self.runtime.get(newest.run_id)
 
     async def happened(self, run: RunHandle, kind: type[E]) -> list[E]:
         return await happened(self.runtime, run.id, kind)

@@ -79,7 +79,7 @@ async def test_nothing_starts_or_goes_on_until_the_release_which_resumes_nothing
         await expect(ana.page.get_by_role("alert")).to_contain_text("Release it first")
         await release(ana, "the mailer is mended")
         assert (await run.look()).state is S.PAUSED
-        assert len(await here.runtime.journal.listed(limit=10)) == 1
+        assert len(await here.runtime.list(limit=10)) == 1
         await ana.page.goto(f"{here.base}#/runs/{run.id}")
         await press(ana.page, "Resume")
         await shows(ana.page, "Running")

@@ -94,6 +94,7 @@ class Attempt:
     token: str
     effect: str
     model: str
+    pid: str  # of the process that began it
     started_at: float
     decided: "e.Event | None" = None
     decided_seq: int = 0
@@ -111,6 +112,7 @@ class Story:
     run: str
     agent: str = ""
     token: str = ""
+    pid: str = ""  # of the process that owns it
     line: tuple[str, ...] = ()  # it, and the runs that it goes on from
     parent: str = ""
     attempts: dict[tuple[str, int], Attempt] = field(default_factory=dict[tuple[str, int], Attempt])
@@ -205,6 +207,13 @@ class _Judge:
                 else attempt.token == effect.token
             )
         ]
+        pid = effect.actor.partition(":")[2]
+        found = [a for a in found if a.pid == pid] or found
+        # Two forks of one run may make the same call at the same time: each is meant once.
+        taken = {id(call.attempt) for call in self._calls}
+        found = [
+            a for a in found if id(a) not in taken and a.started_at <= effect.at <= a.decided_at
+        ] or found
         before = [a for a in found if a.started_at <= effect.at]
         soon = [a for a in found if effect.at < a.started_at <= effect.at + _SLACK_S]
         if last := max(before, key=lambda a: a.started_at, default=None):
@@ -413,6 +422,8 @@ def _take(story: Story, record: Record, evidence: Evidence) -> None:
             story.parent = born.parent or ""
             if born.forked_from:
                 story.line = (story.run, *_line_of(born.forked_from, evidence))
+        case e.Claimed() as claimed:
+            story.pid = claimed.owner.split("-")[1]
         case e.StepStarted() as begun:
             found = TOKEN.search(bytes(begun.args).decode()) if not begun.model else None
             attempt = Attempt(
@@ -423,6 +434,7 @@ def _take(story: Story, record: Record, evidence: Evidence) -> None:
                 found[0] if found else "",
                 begun.effect,
                 begun.model,
+                story.pid,
                 _at(story.run, record, evidence),
             )
             story.attempts[begun.step, begun.attempt] = story.latest[begun.step] = attempt

@@ -8,11 +8,11 @@ from pullcord.core.commands import Command
 from pullcord.core.states import NEEDS_OWNER, RunState
 
 if TYPE_CHECKING:
-    from pullcord.cli.shapes import Waiting
     from pullcord.core.events import Record
     from pullcord.core.panel import Panel
     from pullcord.core.receipts import Receipt
     from pullcord.core.stops import StopShown
+    from pullcord.journal.inbox import Inbox
     from pullcord.journal.reading import Cursor, Item
 
 T = TypeVar("T")
@@ -70,7 +70,7 @@ class Cord(Protocol):
 
     def receipt(self, run_id: str) -> "Receipt": ...
 
-    def waiting(self, run_id: str | None) -> "Waiting":
+    def waiting(self, run_id: str | None) -> "Inbox":
         """What waits for a person, in one run or in all of them."""
         ...
 

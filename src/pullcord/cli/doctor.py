@@ -19,7 +19,6 @@ from pullcord.core.run import Run
 from pullcord.core.states import LIVING, NEEDS_OWNER, RunState
 from pullcord.errors import PullcordError
 from pullcord.journal.place import is_url, shown
-from pullcord.journal.reading import records_of
 from pullcord.journal.schema import MIGRATIONS
 from pullcord.journal.snapshots import load
 from pullcord.killswitch.flags import Flags
@@ -70,7 +69,7 @@ def _examine(asked: Any) -> Iterator[Finding]:
             yield _examine_server(asked)
         else:
             with desk(asked) as here:
-                yield from _examine_store(here, asked.store)
+                yield from examine_store(here, asked.store)
     except PullcordError as error:
         yield _finding(False, "server" if asked.server else "store", str(error))
 
@@ -121,7 +120,7 @@ def _examine_file(path: str) -> Iterator[Finding]:
     yield _finding(free > _ENOUGH_BYTES, "disk", f"{free / 1e9:.1f} GB free")
 
 
-def _examine_store(here: Desk, path: str) -> Iterator[Finding]:
+def examine_store(here: Desk, path: str) -> Iterator[Finding]:
     if is_url(path):
         yield _finding(True, "store", here.where)
         yield _finding(True, "kill switch", f"of this machine: {here.store.beside}.kill-switch")
@@ -141,7 +140,8 @@ def _examine_store(here: Desk, path: str) -> Iterator[Finding]:
     for head in heads:
         try:
             run = here.read(lambda view, head=head: load(view, head))
-            records = here.read(lambda view, run=run: records_of(view, run.id, 0, 1))
+            records = here.records(run.id, limit=1)
+            attention = here.waiting(run.id).attention
         except PullcordError as error:
             yield _finding(False, "damaged", str(error))
             continue
@@ -152,5 +152,5 @@ def _examine_store(here: Desk, path: str) -> Iterator[Finding]:
             yield _finding(True, "tool", f"{run.id}: {said}")
         for tool, said in sorted(_places(run).items()):
             yield _finding(True, "tool", f"{run.id}: {line(tool, 60)} {said}")
-        for item, text in run.attention.items():
-            yield _finding(False, "look at", f"{run.id} {item}: {line(text)}")
+        for one in attention:
+            yield _finding(False, "look at", f"{run.id} {one.item}: {line(one.text)}")

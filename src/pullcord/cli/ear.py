@@ -13,6 +13,7 @@ from pullcord.errors import ServerLost, ServerRefused
 
 BACK: Final = "back"  # a connection stands, the first one or another
 LOST: Final = "lost"  # it broke; more is tried
+ANEW: Final = "anew"  # not all that was told may be shown any more: it is told from the beginning
 _LATER: Final = (429, 502, 503, 504)  # of a server that was there and will be again
 _LONGEST_S: Final = 5.0
 

@@ -5,8 +5,8 @@ from typing import Any
 
 from pullcord.cli.as_json import to_json
 from pullcord.cli.reach import reach
-from pullcord.cli.shapes import Attention, Card
 from pullcord.cli.words import call_lines, coloured, line
+from pullcord.journal.inbox import Attention, Card
 from pullcord.tui.words import left
 
 

@@ -51,7 +51,8 @@ class Foot:
                 aside = "Enter sends · Esc closes"
                 body = writing.shown(columns, panel)
             case Shown() as shown:
-                aside = f"expires in {left(shown.card.expires_at_ms - self.seen.now_ms)}"
+                now = next((one for one in self.seen.cards if shown.is_of(one)), shown.card)
+                aside = f"expires in {left(now.expires_in_ms)}"
                 height = min(max(of_rows * 2 // 3, BODY_ROWS), room_below(of_rows))
                 body = shown.page(columns, height, self._clock())
             case _:

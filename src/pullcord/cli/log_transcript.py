@@ -9,7 +9,7 @@ from pullcord.cli.telling import in_words as event_in_words
 from pullcord.cli.words import paint, plain, receipt_lines
 from pullcord.core.events import GuardTripped, Record, TextEnded
 from pullcord.core.fold import replay
-from pullcord.core.receipts import receipt
+from pullcord.core.receipts import ended_texts, receipt
 from pullcord.core.run import Run
 from pullcord.core.stops import StopAsked, StopShown, Viewer
 from pullcord.errors import ChainBroken, FormatUnknown
@@ -27,7 +27,7 @@ def transcript(
     paint(is_terminal=False)
     records, trouble = _readable(run_id, rows)
     run = replay(run_id, records)
-    texts = {r.event.part: r.event.text for r in records if isinstance(r.event, TextEnded)}
+    texts = ended_texts(records)
     unended = joined(live)
     yield f"Run {run_id} · agent {plain(run.agent)} · thread {plain(run.thread)}"
     yield ""

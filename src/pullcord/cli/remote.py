@@ -153,11 +153,8 @@ class Remote:
         return self._get(f"/runs/{check_id(run_id)}/receipt", shapes.Receipt)
 
     def waiting(self, run_id: str | None) -> Any:
-        return self.inbox(run_id).waiting()
-
-    def inbox(self, run_id: str | None) -> Any:
         only = f"?run={check_id(run_id)}" if run_id else ""
-        return self._get(f"/inbox{only}", shapes.InboxShown)
+        return self._get(f"/inbox{only}", shapes.Inbox)
 
     def begin(self, verb: str, run_id: str | None, said: dict[str, Any]) -> str:
         """Whoever got no answer looks whether the run is there: it is not started twice."""
@@ -191,9 +188,12 @@ class Remote:
         for event in self._told(f"/runs/{check_id(run_id)}/events", str(after)):
             if event.kind not in ("record", "text"):
                 continue
-            item = shapes.item(run_id, event)
-            yield item
-            if shapes.is_the_end(item[1]):
+            place, what = shapes.item(run_id, event)
+            if place <= after:
+                continue  # it is told anew, without what may not be shown; a terminal has shown it
+            after = place
+            yield place, what
+            if shapes.is_the_end(what):
                 return
 
     def _is_over(self, run_id: str, after: Any) -> bool:

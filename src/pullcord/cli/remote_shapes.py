@@ -1,21 +1,15 @@
 """What a server answers, as the values that a store has. Loaded only by verbs that look."""
 
-from typing import Any
-
 import msgspec
 
 from pullcord.cli.client import Event
-from pullcord.cli.shapes import Attention, Card, Waiting
 from pullcord.core.events import Record, decode_event
 from pullcord.core.fold import ends
 from pullcord.core.panel import Panel
 from pullcord.core.receipts import Receipt as Receipt
-from pullcord.core.states import RunState
 from pullcord.errors import ServerRefused
-from pullcord.journal.inbox import Card as CardKept
-from pullcord.journal.inbox import Inbox, Item, Open
-from pullcord.journal.reading import Cursor
-from pullcord.journal.reading import Item as Told
+from pullcord.journal.inbox import Inbox as Inbox
+from pullcord.journal.reading import Cursor, Item
 from pullcord.journal.store import LiveText
 
 
@@ -45,61 +39,6 @@ class Records(msgspec.Struct):
     records: list[_Record]
 
 
-class _Card(msgspec.Struct):
-    run: str
-    agent: str
-    question: str
-    tool: str
-    args: Any
-    effect: str
-    can_be_undone: bool
-    text: str
-    call: str
-    expires_in_ms: int
-
-
-class _Open(msgspec.Struct):
-    run: str
-    agent: str
-    question: str
-    kind: str
-    text: str
-    details: Any
-    step: str
-
-
-class _Item(msgspec.Struct):
-    run: str
-    agent: str
-    state: RunState
-    item: str
-    text: str
-
-
-class InboxShown(msgspec.Struct):
-    cards: list[_Card]
-    questions: list[_Open]
-    attention: list[_Item]
-
-    def waiting(self) -> Waiting:
-        """As the command line prints it."""
-        return Waiting(
-            [Card(**msgspec.structs.asdict(one)) for one in self.cards],
-            [
-                Attention(run=one.run, state=one.state, item=one.item, text=one.text)
-                for one in self.attention
-            ],
-        )
-
-    def inbox(self) -> Inbox:
-        """As a store has it, with the time of this answer as the beginning of time."""
-        return Inbox(
-            [CardKept(*msgspec.structs.astuple(one)) for one in self.cards],
-            [Open(*msgspec.structs.astuple(one)) for one in self.questions],
-            [Item(*msgspec.structs.astuple(one)) for one in self.attention],
-        )
-
-
 def record(run_id: str, said: _Record) -> Record:
     event = decode_event(bytes(said.event), run_id=run_id, seq=said.seq)
     return Record(run_id, said.seq, said.at_ms, said.epoch, event, said.drift_ms)
@@ -109,7 +48,7 @@ def is_the_end(told: Record | LiveText) -> bool:
     return isinstance(told, Record) and ends(told.event)
 
 
-def item(run_id: str, event: Event) -> Told:
+def item(run_id: str, event: Event) -> Item:
     """An event of a stream, and its place.
 
     Raises:

@@ -9,6 +9,8 @@ from pullcord.core.panel import Meter
 from pullcord.core.receipts import Receipt
 from pullcord.core.run import Run
 from pullcord.core.states import RunState
+from pullcord.journal.inbox import Attention as Attention
+from pullcord.journal.inbox import Card as Card
 from pullcord.journal.verify import Broken
 
 
@@ -79,37 +81,6 @@ class Acknowledged(Shape, kw_only=True):
     state: RunState
     reason: Reason
     message: str
-
-
-class Card(Shape, kw_only=True):
-    """A call that waits for somebody's word, as it will be made."""
-
-    run: str
-    agent: str
-    question: str
-    tool: str
-    args: Any
-    effect: str
-    can_be_undone: bool
-    text: str
-    call: str
-    expires_in_ms: int
-
-
-class Attention(Shape, kw_only=True):
-    """Something a person has to look at."""
-
-    run: str
-    state: RunState
-    item: str
-    text: str
-
-
-class Waiting(msgspec.Struct):
-    """Not printed whole: what `approvals` and `attention` list."""
-
-    cards: list[Card]
-    attention: list[Attention]
 
 
 class Started(Shape, kw_only=True):

@@ -6,8 +6,6 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import msgspec
-
 from pullcord.cli.cord import Glance
 from pullcord.cli.identity import whoami as whoami
 from pullcord.cli.naming import the_one
@@ -16,9 +14,8 @@ from pullcord.cli.secret_names import sealed
 from pullcord.core.acks import Ack
 from pullcord.core.commands import Command, check_command
 from pullcord.core.conditions import Used
-from pullcord.core.events import Record, TextEnded
-from pullcord.core.fold import replay
-from pullcord.core.receipts import Receipt, receipt
+from pullcord.core.events import Record
+from pullcord.core.fold import ends
 from pullcord.core.run import Run
 from pullcord.core.states import RunState
 from pullcord.core.stops import StopShown
@@ -29,7 +26,7 @@ from pullcord.journal.ledger import Ledger
 from pullcord.journal.limiting import used_of
 from pullcord.journal.opening import opened
 from pullcord.journal.place import is_url
-from pullcord.journal.reading import ALL, existing, records_of
+from pullcord.journal.reading import ALL, existing
 from pullcord.journal.snapshots import load
 from pullcord.journal.steady import steady_now
 from pullcord.journal.stopping import Stopping, perform
@@ -39,16 +36,14 @@ from pullcord.lazy_import import lazy_import
 from pullcord.process import stands_still
 
 if TYPE_CHECKING:
-    from pullcord.cli import store_looking as looking
-    from pullcord.cli.shapes import Waiting
-    from pullcord.core import withhold as seen
     from pullcord.core.panel import Panel
-    from pullcord.journal import families
+    from pullcord.core.receipts import Receipt
+    from pullcord.journal import for_people
+    from pullcord.journal.for_people import ForPeople
+    from pullcord.journal.inbox import Inbox
     from pullcord.journal.reading import Cursor, Item
 else:
-    families = lazy_import("pullcord.journal.families")
-    looking = lazy_import("pullcord.cli.store_looking")
-    seen = lazy_import("pullcord.core.withhold")
+    for_people = lazy_import("pullcord.journal.for_people")
 
 T = TypeVar("T")
 
@@ -73,9 +68,10 @@ class Desk:
     def read(self, look: Callable[[View], T]) -> T:
         return self.store.read(look)
 
-    def now_ms(self) -> int:
-        """What the clock shows by which time is counted. It never jumps."""
-        return self.read(lambda view: steady_now(view, self.clock))
+    def look(self, at: "Callable[[ForPeople], T]", *, hold_s: float = 10.0) -> T:
+        """Return what is found at one look, as people may see it."""
+        people = for_people.ForPeople
+        return self.read(lambda view: at(people(view, self.clock, hold_s=hold_s)))
 
     def used(self, run_id: str) -> Used:
         """What the run, and everybody who works for it, has used up."""
@@ -102,20 +98,11 @@ class Desk:
         return {name: run.questions[name].call for name in run.open_questions()}
 
     def records(self, run_id: str, after: int = 0, limit: int | None = None) -> list[Record]:
-        _, run = self.run(run_id)
-        hide = run.cancel is not None and run.cancel.quarantine
         most = ALL if limit is None else limit
-        found = self.read(lambda view: records_of(view, run_id, after, most))
-        replace = msgspec.structs.replace
-        return [replace(one, event=seen.as_viewed(one.event, hide=hide)) for one in found]
+        return self.look(lambda look: look.records(run_id, after, most))
 
-    def receipt(self, run_id: str) -> Receipt:
-        """What the run has left behind, with the text that was cut."""
-        records = self.read(lambda view: records_of(view, run_id))
-        cut = {r.event.part: r.event.text for r in records if isinstance(r.event, TextEnded)}
-        run = replay(run_id, records)
-        theirs = self.read(lambda view: list(families.members(run, families.finding(view))))
-        return receipt(run, cut, theirs)
+    def receipt(self, run_id: str) -> "Receipt":
+        return self.look(lambda look: look.receipt(run_id))
 
     def is_driven(self, head: Head) -> bool:
         """Whether a living process holds it."""
@@ -128,16 +115,33 @@ class Desk:
         return [head.run_id for head in found]
 
     def panel(self, run_id: str) -> "Panel":
-        return looking.panel(self.store, run_id)
+        return self.look(lambda look: look.panel(run_id))
 
     def listed(self, states: Iterable[RunState], limit: int) -> "list[Panel]":
-        return looking.listed(self.store, states, limit)
+        return self.look(lambda look: look.panels(states, limit=limit))
 
-    def waiting(self, run_id: str | None) -> "Waiting":
-        return looking.waiting(self.store, run_id)
+    def waiting(self, run_id: str | None) -> "Inbox":
+        return self.look(lambda look: look.inbox(run_id))
 
     def stream(self, run_id: str, after: "Cursor") -> "Iterator[Item]":
-        return looking.stream(self.store, run_id, after)
+        _, run = self.run(run_id)
+        if after.seq > run.seq:
+            raise InvalidInput(
+                f"Run {run_id} has no record {after.seq}: it ends at {run.seq}. An id belongs to "
+                "the run that it was seen in."
+            )
+        if run.ended and after.seq >= run.state_seq:
+            return
+        listener = self.store.listen()
+        try:
+            while True:
+                for after, item in self.look(lambda look, at=after: look.news(run_id, at)).items:
+                    yield after, item
+                    if isinstance(item, Record) and ends(item.event):
+                        return
+                listener.wait(5.0)
+        finally:
+            listener.close()
 
     def note_shown(self, run_id: str, said: StopShown) -> None:
         with suppress(JournalError):  # whoever only watches is told nothing of such trouble

@@ -12,7 +12,6 @@ from pullcord.cli.store import desk, whoami
 from pullcord.core.keys import Keymap
 from pullcord.core.secrets import Secrets
 from pullcord.errors import InvalidInput
-from pullcord.journal.clock import SystemClock
 from pullcord.journal.journal import Journal
 from pullcord.journal.place import is_url, shown
 from pullcord.lazy_import import lazy_import
@@ -59,10 +58,10 @@ def _name(store: str) -> str:
 
 
 async def _watch_store(asked: Any, name: str) -> str | None:
-    clock, secrets = SystemClock(), Secrets(from_environment())
+    secrets = Secrets(from_environment())
     async with Journal.open(store_path(asked.store), secrets=secrets) as journal:
         me = whoami(asked.by)
-        return await _shown(asked, local.Local(journal, clock, me=me, name=name), me)
+        return await _shown(asked, local.Local(journal, me=me, name=name), me)
 
 
 async def _watch_server(asked: Any) -> str | None:

@@ -4,14 +4,14 @@ so that no server, however slow, holds up a key."""
 import asyncio
 import threading
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import aclosing, suppress
 from typing import Any, Final, TypeVar
 
 import msgspec
 
 from pullcord.cli.client import Client, Event
-from pullcord.cli.ear import BACK, LOST, Ear
+from pullcord.cli.ear import ANEW, BACK, LOST, Ear
 from pullcord.cli.remote import Remote
 from pullcord.cli.remote_shapes import item
 from pullcord.core.acks import Ack
@@ -20,9 +20,9 @@ from pullcord.core.panel import Panel
 from pullcord.core.receipts import Receipt
 from pullcord.core.states import NEEDS_OWNER, RunState
 from pullcord.errors import ServerRefused
-from pullcord.journal.reading import Item
+from pullcord.journal.inbox import Inbox
 from pullcord.killswitch.flags import Flag, Scope
-from pullcord.tui.source import News, Waiting
+from pullcord.tui.source import News, Told
 
 T = TypeVar("T")
 _BATCH: Final = 500
@@ -77,17 +77,20 @@ class Served:
         found = await self._looks.ask(lambda there: there.switch("status", "", "", ""))
         return [_said(one) for one in found["engaged"]]
 
-    async def follow(self, run_id: str) -> AsyncGenerator[Sequence[Item]]:
+    async def follow(self, run_id: str) -> AsyncGenerator[Told]:
         ear = Ear(self._client, f"/runs/{run_id}/events", "0", patience=float("inf"))
         async with aclosing(_heard(ear)) as batches:
             async for events in batches:
+                is_anew = False
+                for number, one in enumerate(events):
+                    if one.kind == ANEW:
+                        is_anew, events = True, events[number + 1 :]
                 told = [item(run_id, one) for one in events if one.kind in ("record", "text")]
-                if told:
-                    yield told
+                if told or is_anew:
+                    yield Told(told, is_anew=is_anew)
 
-    async def waiting(self, run_id: str) -> Waiting:
-        found = await self._looks.ask(lambda there: there.inbox(run_id))
-        return Waiting(found.inbox(), 0)
+    async def waiting(self, run_id: str) -> Inbox:
+        return await self._looks.ask(lambda there: there.waiting(run_id))
 
     async def receipt(self, run_id: str) -> Receipt:
         return await self._looks.ask(lambda there: there.receipt(run_id))

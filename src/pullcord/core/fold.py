@@ -171,6 +171,7 @@ def _forgotten(run: Run, event: Forgotten, record: Record) -> None:
         epoch=event.epoch,
         times=Times(working_ms=used.working_ms),
         below=msgspec.structs.replace(used, working_ms=0),
+        withdrawn_seq=record.seq,
         forgotten=Deletion(event.by, event.reason, record.at_ms),
     )
     for field in left.__struct_fields__:
@@ -275,6 +276,8 @@ def _cancel_requested(run: Run, event: CancelRequested, record: Record) -> None:
         quarantine=event.quarantine or first.quarantine,
         hurried_seq=record.seq if event.now else first.hurried_seq,
     )
+    if event.quarantine and not first.quarantine:
+        run.withdrawn_seq = record.seq
     _withdraw(run, record.seq, kinds=None)
 
 

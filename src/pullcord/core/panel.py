@@ -151,7 +151,7 @@ def panel(
     drives it does not move, if that is known.
     """
     row = TABLE[run.state]
-    hidden = run.cancel is not None and run.cancel.quarantine
+    hidden = run.is_quarantined
     is_cared_for = driven or run.state not in NEEDS_OWNER
     stop = _in_force(run)
     raisable = tuple(_raisable(run, used))
@@ -513,7 +513,7 @@ def _cannot(run: Run, verb: str) -> str:
 
 
 def _after_the_end(run: Run) -> Iterator[Button]:
-    if run.forgotten or (run.cancel and run.cancel.quarantine):
+    if run.forgotten or run.is_quarantined:
         return
     if run.state is _S.FAILED:
         says = "what it finished is not repeated"

@@ -1,10 +1,10 @@
 """The receipt of a stop: what had happened, what was taken back, what nobody knows."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
-from pullcord.core.events import Effect, Rung
+from pullcord.core.events import Effect, Record, Rung, TextEnded
 from pullcord.core.limits import progress
 from pullcord.core.run import Cost, Run, Step, Stop, Times
 from pullcord.core.states import RunState
@@ -81,6 +81,11 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True):
     still_running: tuple[str, ...] = ()
 
 
+def ended_texts(records: Iterable[Record]) -> dict[str, str]:
+    """Return what was said in each part that has ended."""
+    return {r.event.part: r.event.text for r in records if isinstance(r.event, TextEnded)}
+
+
 def receipt(
     run: Run, texts: Mapping[str, str] | None = None, family: Sequence[tuple[Run, bool]] = ()
 ) -> Receipt:
@@ -96,7 +101,7 @@ def receipt(
     """
     if run.forgotten:  # "done: nothing" would not be true
         raise RunForgotten(run.id, deleted=str(run.forgotten), what="show the receipt of")
-    is_hidden = run.cancel is not None and run.cancel.quarantine
+    is_hidden = run.is_quarantined
     said = {} if is_hidden else texts or {}
     own = (
         _line(name, step, ended=run.ended, is_hidden=is_hidden) for name, step in run.steps.items()
@@ -187,14 +192,14 @@ def _open(run: Run) -> Iterator[str]:
     """What a person has to look at; of a run whose payloads were deleted, that nobody can."""
     if run.forgotten:
         yield f"What run {run.id} did is not known any more: its {run.forgotten}."
-    is_hidden = run.cancel is not None and run.cancel.quarantine
+    is_hidden = run.is_quarantined
     yield from run.attention if is_hidden else run.attention.values()
 
 
 def _lines_of(run: Run, one: Run, *, final: bool) -> Iterator[StepLine]:
     """What somebody did who worked for the run. Of what is still wanted back when that has ended,
     nobody has come who knows how."""
-    is_hidden = one.cancel is not None and one.cancel.quarantine
+    is_hidden = one.is_quarantined
     for name, step in one.steps.items():
         line = _line(name, step, ended=one.ended, is_hidden=is_hidden)
         if run.ended and step.undo in ("wanted", "started"):

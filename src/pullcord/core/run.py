@@ -16,7 +16,7 @@ from pullcord.core.states import TERMINAL, RunState
 from pullcord.core.trail import Runaway, Trail
 
 StepStatus: TypeAlias = Literal["started", "finished", "failed", "interrupted", "in_doubt"]
-SNAPSHOT_FORMAT: Final = 9
+SNAPSHOT_FORMAT: Final = 10
 """Raised whenever the meaning or shape of `Run` changes: older snapshots are then folded anew."""
 
 
@@ -231,6 +231,7 @@ class Run(msgspec.Struct, omit_defaults=True):
     reached: Reached | None = None
     runaway: Runaway | None = None
     trail: Trail = Trail()
+    withdrawn_seq: int = 0  # the record since which viewers see less of what came before it
     forgotten: Deletion | None = None  # then nearly all of the above is not known any more
     trace: str = ""  # the span that its lives belong to, as a W3C traceparent
     life: str = ""  # the span of the last of them
@@ -238,6 +239,11 @@ class Run(msgspec.Struct, omit_defaults=True):
     @property
     def ended(self) -> bool:
         return self.state in TERMINAL
+
+    @property
+    def is_quarantined(self) -> bool:
+        """What it said and found is kept as evidence only: no viewer sees it, no run uses it."""
+        return self.cancel is not None and self.cancel.quarantine
 
     def open_steps(self) -> list[str]:
         """The steps with an intent and no decision."""

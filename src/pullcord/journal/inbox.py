@@ -1,7 +1,9 @@
-"""What waits for a person: calls to be allowed, questions, and what somebody has to look at."""
+"""What waits for a person: calls to be approved, questions, and what somebody has to look at."""
 
 from collections.abc import Iterator
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
+
+import msgspec
 
 from pullcord.core.events import QuestionAsked
 from pullcord.core.run import Run
@@ -16,7 +18,7 @@ ENDED_MAX: Final = 1000  # runs
 _PAGE: Final = 500
 
 
-class Card(NamedTuple):
+class Card(msgspec.Struct, frozen=True, kw_only=True):
     """One call that waits for somebody's word, as it will be made."""
 
     run: str
@@ -28,10 +30,10 @@ class Card(NamedTuple):
     can_be_undone: bool
     text: str
     call: str
-    expires_at_ms: int  # on the steady clock
+    expires_in_ms: int  # counted from when the inbox was read
 
 
-class Open(NamedTuple):
+class Open(msgspec.Struct, frozen=True, kw_only=True):
     """A question that waits for an answer."""
 
     run: str
@@ -43,7 +45,7 @@ class Open(NamedTuple):
     step: str
 
 
-class Item(NamedTuple):
+class Attention(msgspec.Struct, frozen=True, kw_only=True):
     """Something a person has to look at. Outlives its run."""
 
     run: str
@@ -53,29 +55,39 @@ class Item(NamedTuple):
     text: str
 
 
-class Inbox(NamedTuple):
+class Inbox(msgspec.Struct, frozen=True):
     cards: list[Card]
     questions: list[Open]
-    attention: list[Item]
+    attention: list[Attention]
 
 
 def inbox_of(view: View, now_ms: int, only: str | None = None) -> Inbox:
-    """Everything that waits for a person, in one run or in all of them. `now_ms`: the steady
-    clock; a card that has expired is not shown, whoever has noticed that.
+    """Return everything that waits for a person, in one run or in all of them. `now_ms`: the steady
+    clock; a card that has expired is not shown, whether or not its expiry is recorded.
 
-    All living runs are asked, however many have nothing to say, until `FOUND_MAX` things are
-    found; of those that have ended, the newest `ENDED_MAX`.
+    All living runs are read until `FOUND_MAX` things are found; of those that have ended, the
+    newest `ENDED_MAX`.
     """
     found = Inbox([], [], [])
     if only:
         _add(found, view, load(view, existing(view, only)), now_ms)
         return found
     for run in _living(view):
-        if sum(map(len, found)) >= FOUND_MAX:
+        if len(found.cards) + len(found.questions) + len(found.attention) >= FOUND_MAX:
             break
         _add(found, view, run, now_ms)
     for head in view.heads(states=TERMINAL, thread=None, before=None, limit=ENDED_MAX):
         _add(found, view, load(view, head), now_ms)
+    return found
+
+
+def family_inbox(view: View, now_ms: int, run_id: str) -> Inbox:
+    """Return what waits for a person in a run and in everybody who works for it."""
+    found, family = Inbox([], [], []), [run_id]
+    for name in family:
+        run = load(view, existing(view, name))
+        _add(found, view, run, now_ms)
+        family += run.living_children()
     return found
 
 
@@ -90,44 +102,48 @@ def _living(view: View) -> Iterator[Run]:
 
 
 def _add(found: Inbox, view: View, run: Run, now_ms: int) -> None:
-    if run.cancel and run.cancel.quarantine:
+    if run.is_quarantined:
         return
     found.attention.extend(
-        Item(run.id, run.agent, run.state, item, text) for item, text in run.attention.items()
+        Attention(run=run.id, agent=run.agent, state=run.state, item=item, text=text)
+        for item, text in run.attention.items()
     )
-    if run.state in LIVING:
-        cards, questions = _asked(view, run)
-        found.cards.extend(card for card in cards if card.expires_at_ms > now_ms)
-        found.questions.extend(questions)
-
-
-def _asked(view: View, run: Run) -> tuple[list[Card], list[Open]]:
-    cards, questions = list[Card](), list[Open]()
+    if run.state not in LIVING:
+        return
     wanted = {name for name in run.open_questions() if run.questions[name].kind != "timer"}
     for record in records_of(view, run.id) if wanted else ():
         event = record.event
         if not isinstance(event, QuestionAsked) or event.question not in wanted:
             continue
-        details: Any = value_of(event.details)
-        if event.kind == "approval":
-            cards.append(_card(run, event, details or {}))
-        else:
-            questions.append(
-                Open(run.id, run.agent, event.question, event.kind, event.text, details, event.step)
-            )
-    return cards, questions
+        if event.kind != "approval":
+            found.questions.append(_question(run, event))
+        elif event.due_ms > now_ms:
+            found.cards.append(_card(run, event, now_ms))
 
 
-def _card(run: Run, event: QuestionAsked, said: Any) -> Card:
+def _question(run: Run, event: QuestionAsked) -> Open:
+    return Open(
+        run=run.id,
+        agent=run.agent,
+        question=event.question,
+        kind=event.kind,
+        text=event.text,
+        details=value_of(event.details),
+        step=event.step,
+    )
+
+
+def _card(run: Run, event: QuestionAsked, now_ms: int) -> Card:
+    said: Any = value_of(event.details) or {}
     return Card(
-        run.id,
-        run.agent,
-        event.question,
-        event.tool,
-        said.get("args"),
-        said.get("effect", ""),
-        bool(said.get("can_be_undone")),
-        event.text,
-        event.call,
-        event.due_ms,
+        run=run.id,
+        agent=run.agent,
+        question=event.question,
+        tool=event.tool,
+        args=said.get("args"),
+        effect=said.get("effect", ""),
+        can_be_undone=bool(said.get("can_be_undone")),
+        text=event.text,
+        call=event.call,
+        expires_in_ms=event.due_ms - now_ms,
     )

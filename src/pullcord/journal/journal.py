@@ -5,7 +5,7 @@ import math
 import os
 import re
 import threading
-from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import aclosing
 from operator import is_
 from typing import Any, TypeVar, cast
@@ -42,6 +42,7 @@ from pullcord.journal.families import (
     undone_of,
     works_for,
 )
+from pullcord.journal.for_people import ForPeople, News
 from pullcord.journal.hands import Answer, Hands, ThreadHands, settled
 from pullcord.journal.holding import (
     check_engaged,
@@ -52,7 +53,6 @@ from pullcord.journal.holding import (
     unnoted,
 )
 from pullcord.journal.hook_places import HookPlaces
-from pullcord.journal.inbox import Inbox, inbox_of
 from pullcord.journal.ledger import Append, Appended, Change, Claim, Lease, Ledger, Order
 from pullcord.journal.limiting import budgets_of, used_of
 from pullcord.journal.live import Live
@@ -71,7 +71,6 @@ from pullcord.journal.reading import (
     stream,
 )
 from pullcord.journal.retention import Candidate, Wanted, candidates
-from pullcord.journal.seeing import Seen, see
 from pullcord.journal.snapshots import load
 from pullcord.journal.steady import steady_now
 from pullcord.journal.stopping import LetGo, Outside, Read, Steps, Stopping, Write
@@ -407,6 +406,15 @@ class Journal:
 
     # --- read ---
 
+    async def for_people(self, look: Callable[[ForPeople], T], *, hold_s: float = 10.0) -> T:
+        """Return what `look` finds at one look at the store, as people may see it.
+
+        `hold_s`: how long a pause lets a model finish its answer.
+        """
+        return await self._hands.read(
+            lambda view: look(ForPeople(view, self._clock, hold_s=hold_s))
+        )
+
     async def forgettable(self, wanted: Wanted) -> list[Candidate]:
         """Return the runs that are meant, each with why it cannot be forgotten now, if so."""
         return await self._hands.read(lambda view: candidates(view, wanted))
@@ -507,45 +515,9 @@ class Journal:
             raise InvalidId(digest, kind="blob")
         return await self._hands.read(lambda view: view.blob(bytes.fromhex(digest)))
 
-    async def stream(self, run_id: str, after: Cursor, *, limit: int) -> Sequence[Item]:
-        """Return what is there of the run after a place, and not more than `limit` records."""
-        return await self._hands.read(lambda view: stream(view, run_id, after, limit=limit))
-
-    async def text_end(self) -> int:
-        """Return the position of the last live text of any run: no cursor has got further."""
-        return await self._hands.read(lambda view: view.position()[1])
-
-    async def seen(self, *run_ids: str) -> list[Seen]:
-        """Return these runs as they are, with what is true of each beside its records."""
-        return await self._hands.read(
-            lambda view: [see(view, existing(view, r), self._clock) for r in run_ids]
-        )
-
     async def beginning_with(self, prefix: str, *, limit: int) -> list[str]:
         """Return the ids of runs that begin like this, in order."""
         return await self._hands.read(lambda view: view.beginning_with(prefix, limit=limit))
-
-    async def listed(
-        self,
-        *,
-        states: Iterable[RunState] = RunState,
-        thread: str | None = None,
-        before: str | None = None,
-        limit: int = 50,
-    ) -> list[Seen]:
-        """Return the newest runs in the same way. See `runs`."""
-
-        def look(view: View) -> list[Seen]:
-            found = view.heads(states=states, thread=thread, before=before, limit=limit)
-            return [see(view, head, self._clock) for head in found]
-
-        return await self._hands.read(look)
-
-    async def waiting_for_people(self, only: str | None = None) -> Inbox:
-        """Return what waits for a person, in one run or in all of them."""
-        return await self._hands.read(
-            lambda view: inbox_of(view, steady_now(view, self._clock), only)
-        )
 
     async def used(self, run_id: str) -> Used:
         """Return what the run, and everybody who works for it, has used up."""
@@ -604,15 +576,31 @@ class Journal:
     async def subscribe(self, run_id: str, *, after: Cursor = START) -> AsyncGenerator[Item]:
         """Yield everything in the run after `after`, then what happens, for ever. No gap, no
         duplicate, in order. Live text comes before the record that ends its part."""
-        async with aclosing(self.batches(run_id, after=after)) as batches:
-            async for items in batches:
-                for item in items:
-                    yield item
+        async with aclosing(self._changes(run_id)) as changes:
+            async for _ in changes:
+                read = self._hands.read
+                while items := await read(lambda view, at=after: stream(view, run_id, at)):
+                    after = items[-1][0]
+                    for item in items:
+                        yield item
 
-    async def batches(
+    async def follow(
         self, run_id: str, *, after: Cursor = START, limit: int = ALL
-    ) -> AsyncGenerator[Sequence[Item]]:
-        """The same, as much at a time as there is, but no more than `limit` records."""
+    ) -> AsyncGenerator[News]:
+        """The same for people: what has happened as they may see it, then what happens, as much at
+        a time as there is, but no more than `limit` records."""
+
+        def look(at: ForPeople) -> News:
+            return at.news(run_id, after, limit)
+
+        async with aclosing(self._changes(run_id)) as changes:
+            async for _ in changes:
+                while (news := await self.for_people(look)).items:
+                    after = news.items[-1][0]
+                    yield news
+
+    async def _changes(self, run_id: str) -> AsyncGenerator[None]:
+        """Yield at once, and after every commit that may have changed the run."""
         loop, changed = asyncio.get_running_loop(), asyncio.Event()
 
         def on_change(runs: Changed) -> None:
@@ -624,13 +612,7 @@ class Journal:
         try:
             while True:
                 changed.clear()
-                items = await self._hands.read(
-                    lambda view, at=after: stream(view, run_id, at, limit=limit)
-                )
-                if items:
-                    after = items[-1][0]
-                    yield items
-                else:
-                    await changed.wait()
+                yield
+                await changed.wait()
         finally:
             stop()

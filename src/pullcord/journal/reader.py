@@ -21,8 +21,10 @@ class Reader:
         self._noted = noted
 
     def comes(self, item: Record | LiveText) -> None:
-        if isinstance(item, Record) and type(item.event) in HEARD and item.seq > self._since:
-            self._noted(shown(item.seq, [self._handed]))
+        if isinstance(item, Record) and item.seq > self._since:
+            self._since = item.seq  # who reads a run anew hears of no stop twice
+            if type(item.event) in HEARD:
+                self._noted(shown(item.seq, [self._handed]))
 
     def has(self, item: Record | LiveText) -> None:
         if isinstance(item, LiveText):

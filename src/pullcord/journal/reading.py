@@ -75,7 +75,7 @@ def reusable(view: View, run_id: str, *, what: str) -> Created:
     source: str | None = run_id
     while source is not None:
         run = load(view, existing(view, source))
-        if run.cancel and run.cancel.quarantine:
+        if run.is_quarantined:
             raise InvalidInput(
                 f"Cannot {what} run {run_id}: it, or a run it goes on from, is quarantined, and "
                 "nothing of it may be used again. Nothing was started. Start anew, with an input "

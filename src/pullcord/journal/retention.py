@@ -133,7 +133,7 @@ def _candidate(
 
 
 def _evidence(run: Run) -> str:
-    if not (run.cancel and run.cancel.quarantine):
+    if not run.is_quarantined:
         return ""
     return (
         f"Run {run.id} is quarantined: it is kept as evidence until somebody names it. Nothing of "

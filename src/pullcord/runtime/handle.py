@@ -4,8 +4,6 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from typing import Any, Protocol, TypedDict, Unpack
 
-import msgspec
-
 from pullcord.core.acks import Ack
 from pullcord.core.commands import (
     Answer,
@@ -24,19 +22,17 @@ from pullcord.core.commands import (
     Undo,
 )
 from pullcord.core.conditions import Used
-from pullcord.core.events import CancelRequested, Record, TextEnded
+from pullcord.core.events import Record
 from pullcord.core.fold import ends, evolve
 from pullcord.core.limits import Then, check_counts
-from pullcord.core.receipts import Receipt, receipt
+from pullcord.core.receipts import Receipt
 from pullcord.core.run import Run
 from pullcord.core.states import TERMINAL, RunState
 from pullcord.core.undo import is_anything_left_to_undo
 from pullcord.core.values import check_text, dump
-from pullcord.core.withhold import as_viewed
 from pullcord.errors import NotReached
 from pullcord.journal.journal import Journal
 from pullcord.journal.reading import START, Cursor, Item
-from pullcord.journal.store import LiveText
 from pullcord.runtime.left_behind import name_if_stopped
 from pullcord.runtime.limiting import Given
 from pullcord.runtime.outcome import outcome
@@ -194,18 +190,12 @@ class RunHandle:
         run = await self.look()
         if run.ended and after.seq >= run.state_seq:
             return
-        hide = run.cancel is not None and run.cancel.quarantine
-        async with aclosing(self._journal.subscribe(self.id, after=after)) as stream:
-            async for cursor, item in stream:
-                if isinstance(item, LiveText):
-                    if not hide:
-                        yield cursor, item
-                    continue
-                if isinstance(item.event, CancelRequested) and item.event.quarantine:
-                    hide = True
-                yield cursor, msgspec.structs.replace(item, event=as_viewed(item.event, hide=hide))
-                if ends(item.event):
-                    return
+        async with aclosing(self._journal.follow(self.id, after=after)) as following:
+            async for items, _ in following:
+                for cursor, item in items:
+                    yield cursor, item
+                    if isinstance(item, Record) and ends(item.event):
+                        return
 
     async def reached(self, *states: RunState) -> Run:
         """Wait until the run is in one of these states and return it as it was then.
@@ -235,9 +225,7 @@ class RunHandle:
                     _, item = await anext(stream)
                     if isinstance(item, Record):
                         evolve(run, item)
-        records = await self._journal.read(self.id)
-        cut = {e.event.part: e.event.text for e in records if isinstance(e.event, TextEnded)}
-        return receipt(run, cut, await self._journal.members(self.id))
+        return await self._journal.for_people(lambda look: look.receipt(self.id))
 
     async def result(self) -> Any:
         """Wait until the run has ended and return what the agent returned.

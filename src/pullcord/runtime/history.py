@@ -72,7 +72,7 @@ async def earlier_runs(journal: Journal, before: Run) -> list[list[Record]]:
     for run_id in reversed(found):
         records = await journal.read(run_id)
         run = replay(run_id, records)
-        if not (run.cancel and run.cancel.quarantine):
+        if not run.is_quarantined:
             runs.append(records)
     return runs
 

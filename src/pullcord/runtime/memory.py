@@ -114,7 +114,7 @@ class Memory:
         since, only that its steps began. What was undone is gone; of what is still to be undone
         nobody knows whether it will be."""
         memory = cls.of(records)
-        if elder.cancel is not None and elder.cancel.quarantine:
+        if elder.is_quarantined:
             memory = memory._without_contents()
         for step in [s for s, known in elder.steps.items() if known.undo == "undone"]:
             memory.steps.pop(step, None)

@@ -73,7 +73,7 @@ class Server:
         bounds: Bounds,
     ) -> None:
         habits = getattr(runs, "habits", None) or Habits()
-        self._hub = Hub(runs.journal, runs.clock, bounds, habits.hold_s)
+        self._hub = Hub(runs.journal, bounds, habits.hold_s)
         keeper = authorize if isinstance(authorize, Keeper) else None
         self._desk = Desk(runs, self._hub, bounds, keeper, self._still)
         self._authorize = authorize

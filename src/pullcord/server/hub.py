@@ -9,29 +9,28 @@ import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import aclosing, suppress
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 import msgspec
 
-from pullcord.core.events import CancelRequested, Forgotten, Record, TextEnded, encode_event
+from pullcord.core.events import Record, TextEnded, encode_event
 from pullcord.core.handed import Handed, shown
 from pullcord.core.panel import Panel
 from pullcord.core.states import NEEDS_OWNER
 from pullcord.core.stops import HEARD, StopShown
-from pullcord.core.withhold import as_viewed
 from pullcord.errors import JournalClosed, PullcordError
-from pullcord.journal.clock import Clock
+from pullcord.journal.for_people import ForPeople, News
 from pullcord.journal.journal import Journal
 from pullcord.journal.reading import Cursor, Item
-from pullcord.journal.seeing import Seen, panel_of
 from pullcord.journal.store import LiveText
 from pullcord.journal.watch import Changed
 from pullcord.server.bounds import Bounds
 from pullcord.server.problems import Refused
 from pullcord.server.signals import EndingSignals
 
+T = TypeVar("T")
 _log: Final = logging.getLogger("pullcord.server")
 _encode: Final = msgspec.json.Encoder().encode
 _ROWS_S: Final = 0.1  # how often a list is told what has changed
@@ -54,40 +53,46 @@ class Frame(NamedTuple):
         return self.cursor.pos > place.pos if self.is_text else self.cursor.seq > place.seq
 
 
-def framed(item: Item, *, hide: bool) -> Frame | None:
-    """The event, as viewers see it. `hide`: its run is quarantined."""
+def framed(item: Item) -> Frame:
+    """Return what has happened as it goes over the wire."""
     cursor, what = item
     if isinstance(what, LiveText):
-        if hide:
-            return None
         said = {"part": what.part, "offset": what.offset, "text": what.text}
         data = b"event: text\ndata: " + _encode(said) + b"\n\n"
         return Frame(cursor, True, data, what.part, what.offset + len(what.text))
     part = what.event.part if isinstance(what.event, TextEnded) else ""
-    data = b"event: record\ndata: " + record_json(what, hide=hide) + b"\n\n"
+    data = b"event: record\ndata: " + record_json(what) + b"\n\n"
     return Frame(cursor, False, data, part)
 
 
-def record_json(record: Record, *, hide: bool) -> bytes:
+def record_json(record: Record) -> bytes:
     shown: dict[str, object] = {
         "seq": record.seq,
         "at_ms": record.at_ms,
         "epoch": record.epoch,
-        "event": msgspec.Raw(encode_event(as_viewed(record.event, hide=hide))),
+        "event": msgspec.Raw(encode_event(record.event)),
     }
     if record.drift_ms:
         shown["drift_ms"] = record.drift_ms
     return _encode(shown)
 
 
+class State(NamedTuple):
+    """How a run is, and the record that withdrew what came before it from viewers (0: none)."""
+
+    panel: Panel
+    withdrawn_seq: int
+
+
 class Channel:
     """What is new in one run, for as long as somebody watches it."""
 
-    def __init__(self, run_id: str, hub: "Hub", seen: Seen, start: Cursor) -> None:
+    def __init__(self, run_id: str, hub: "Hub", state: State, start: Cursor) -> None:
         self.run_id = run_id
         self.readers: dict[asyncio.Event, Handed | None] = {}  # how far each is; None: no text
         self.panel = b""
         self.version = 0  # of the panel
+        self.withdrawn_seq = 0  # who has read up to a place before it reads anew
         self.is_over = False  # what happens in the run cannot be read any more
         self.start = start  # the ring has everything after this place
         self.end = start
@@ -95,9 +100,9 @@ class Channel:
         self._ring: deque[Frame] = deque()
         self._ended: dict[str, int] = {}  # part → the record in the ring that has all of it
         self._size = 0
-        self._needs_look = seen.run.state in NEEDS_OWNER
-        self.hide = seen.run.cancel is not None and seen.run.cancel.quarantine
-        self._show(seen)
+        self._needs_look = False
+        self._seq = 0
+        self.learn(state)
         self._task = asyncio.create_task(self._follow(), name=f"pullcord-channel-{run_id}")
 
     def close(self) -> None:
@@ -124,9 +129,10 @@ class Channel:
     async def _follow(self) -> None:
         looking = asyncio.create_task(self._look_after())
         try:
-            following = self._hub.journal.batches(self.run_id, after=self.start, limit=_BATCH)
+            following = self._hub.journal.follow(self.run_id, after=self.start, limit=_BATCH)
             async with aclosing(following) as batches:
-                async for items in batches:
+                async for items, withdrawn_seq in batches:
+                    self.withdraw(withdrawn_seq)
                     self._add(items)
                     if any(isinstance(what, Record) for _, what in items):
                         await self._look()
@@ -144,18 +150,13 @@ class Channel:
     def _add(self, items: Iterable[Item]) -> None:
         for item in items:
             what = item[1]
-            event = what.event if isinstance(what, Record) else None
-            if isinstance(what, Record) and type(event) in HEARD:
+            if isinstance(what, Record) and type(what.event) in HEARD:
                 self._hub.note(self.run_id, what.seq, self.readers.values())
-            if isinstance(event, CancelRequested) and event.quarantine:
-                self._quarantine()
-            if isinstance(event, Forgotten):
-                self._empty()
-            if frame := framed(item, hide=self.hide):
-                self._ring.append(frame)
-                self._size += len(frame.data)
-                if frame.part and not frame.is_text:
-                    self._ended[frame.part] = frame.cursor.seq
+            frame = framed(item)
+            self._ring.append(frame)
+            self._size += len(frame.data)
+            if frame.part and not frame.is_text:
+                self._ended[frame.part] = frame.cursor.seq
             self.end = further(self.end, item[0])
         while self._size > self._hub.bounds.ring:
             gone = self._ring.popleft()
@@ -164,15 +165,12 @@ class Channel:
                 self._ended.pop(gone.part, None)
             self.start = further(self.start, gone.cursor)
 
-    def _quarantine(self) -> None:
-        """Nobody who comes now may see what was said before."""
-        if self.hide:
+    def withdraw(self, seq: int) -> None:
+        """Viewers may see less of what came before this record (0: all of it), so it is not kept
+        here either."""
+        if seq <= self.withdrawn_seq:  # an older look may come later
             return
-        self.hide = True
-        self._empty()
-
-    def _empty(self) -> None:
-        """What was said before is not kept here either."""
+        self.withdrawn_seq = seq
         if self._ring:
             self.start = further(self.start, self._ring[-1].cursor)
         self._ring.clear()
@@ -189,21 +187,17 @@ class Channel:
                 self.wake()
 
     async def _look(self) -> None:
-        [seen] = await self._hub.journal.seen(self.run_id)
-        self.learn(seen)
+        self.learn(await self._hub.state(self.run_id))
 
-    def learn(self, seen: Seen) -> None:
+    def learn(self, state: State) -> None:
         """Who comes now is shown nothing older than this."""
-        if seen.run.seq < self._seq:
+        panel, withdrawn_seq = state
+        self.withdraw(withdrawn_seq)
+        if panel.seq < self._seq:
             return
-        if seen.run.cancel is not None and seen.run.cancel.quarantine:
-            self._quarantine()
-        self._needs_look = seen.run.state in NEEDS_OWNER
-        self._show(seen)
-
-    def _show(self, seen: Seen) -> None:
-        self._seq = seen.run.seq
-        self.panel = b"event: panel\ndata: " + _encode(self._hub.panel(seen)) + b"\n\n"
+        self._seq = panel.seq
+        self._needs_look = panel.state in NEEDS_OWNER
+        self.panel = b"event: panel\ndata: " + _encode(panel) + b"\n\n"
         self.version += 1
 
     def wake(self) -> None:
@@ -232,7 +226,7 @@ class Rows:
 class Hub:
     """Everybody who watches something here."""
 
-    def __init__(self, journal: Journal, clock: Clock, bounds: Bounds, hold_s: float) -> None:
+    def __init__(self, journal: Journal, bounds: Bounds, hold_s: float) -> None:
         self.journal = journal
         self.bounds = bounds
         self.is_closed = asyncio.Event()
@@ -240,7 +234,6 @@ class Hub:
         self._leaves_until = 0.0
         self.past = asyncio.Semaphore(1)  # who reads the past waits for others who do, not controls
         self.taken_back = 0  # how often a right was
-        self._clock = clock
         self._hold_s = hold_s
         self._channels: dict[str, Channel] = {}
         self._opening = asyncio.Lock()
@@ -251,8 +244,12 @@ class Hub:
         self._noting: set[asyncio.Task[None]] = set()
         self._stop_watching = lambda: None
 
-    def panel(self, seen: Seen) -> Panel:
-        return panel_of(seen, wall_ms=self._clock.wall_ms(), hold_s=self._hold_s)
+    async def look(self, at: Callable[[ForPeople], T]) -> T:
+        """Return what is found at one look, as people may see it."""
+        return await self.journal.for_people(at, hold_s=self._hold_s)
+
+    async def state(self, run_id: str) -> State:
+        return await self.look(lambda look: State(look.panel(run_id), look.withdrawn_seq(run_id)))
 
     def ask_again(self) -> None:
         """A right was taken back: every reader is asked whether it still has its own."""
@@ -325,13 +322,14 @@ class Hub:
         channel.close()
 
     async def _open(self, run_id: str) -> Channel:
-        [seen] = await self.journal.seen(run_id)
-        start = Cursor(seen.run.seq)
-        for cursor, what in await self.journal.stream(run_id, start, limit=_BATCH):
-            if isinstance(what, Record):
-                break  # it is not in what was seen
-            start = cursor
-        channel = self._channels[run_id] = Channel(run_id, self, seen, start)
+        def look(at: ForPeople) -> tuple[Panel, News]:
+            panel = at.panel(run_id)
+            return panel, at.news(run_id, Cursor(panel.seq))
+
+        panel, (texts, withdrawn_seq) = await self.look(look)
+        start = texts[-1][0] if texts else Cursor(panel.seq)
+        channel = Channel(run_id, self, State(panel, withdrawn_seq), start)
+        self._channels[run_id] = channel
         return channel
 
     def note(self, run_id: str, asked_seq: int, readers: Iterable[Handed | None]) -> None:
@@ -384,25 +382,25 @@ class Hub:
                 continue
             began = time.monotonic()
             try:
-                for seen in await self._seen(changed):
-                    row = b"event: row\ndata: " + _encode(self.panel(seen)) + b"\n\n"
+                for panel in await self._panels(changed):
+                    row = b"event: row\ndata: " + _encode(panel) + b"\n\n"
                     for rows in self._lists:
-                        rows.add(seen.run.id, row)
+                        rows.add(panel.run, row)
             except JournalClosed:
                 return self.close()
             took_s = time.monotonic() - began
 
-    async def _seen(self, run_ids: Iterable[str]) -> list[Seen]:
+    async def _panels(self, run_ids: Iterable[str]) -> list[Panel]:
         """All of them at one look; if one cannot be read, all but that."""
         try:
-            return await self.journal.seen(*run_ids)
+            return await self.look(lambda look: [look.panel(one) for one in run_ids])
         except JournalClosed:
             raise
         except PullcordError:
-            found: list[Seen] = []
+            found: list[Panel] = []
             for run_id in run_ids:
                 with suppress(PullcordError):
-                    found += await self.journal.seen(run_id)
+                    found.append((await self.state(run_id)).panel)
             return found
 
     def _admit(self) -> None:

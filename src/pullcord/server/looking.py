@@ -5,16 +5,14 @@ import inspect
 from typing import Any, cast
 
 import msgspec
+from msgspec.structs import asdict
 from starlette.requests import Request
 
-from pullcord.core.events import Completed, Created, Stopped, TextEnded
 from pullcord.core.handed import Handed
 from pullcord.core.receipts import Receipt
-from pullcord.core.receipts import receipt as receipt_of
 from pullcord.core.states import RunState
 from pullcord.core.values import check_id, dump
 from pullcord.core.values import load as value_of
-from pullcord.core.withhold import as_viewed
 from pullcord.journal.reading import START
 from pullcord.server.controls import signed
 from pullcord.server.desk import Desk
@@ -30,9 +28,7 @@ from pullcord.server.wire import (
     Found,
     Grants,
     InboxShown,
-    ItemShown,
     Me,
-    OpenShown,
     Runs,
     RunShown,
 )
@@ -71,14 +67,16 @@ async def find(desk: Desk, request: Request, _: None) -> Found:
 async def runs(desk: Desk, request: Request, _: None) -> Runs:
     query = request.query_params
     if (only := grant_of(request).run) is not None:
-        return Runs([desk.hub.panel(seen) for seen in await desk.runs.journal.seen(only)])
-    found = await desk.runs.journal.listed(
-        states=[_state(name) for name in query.getlist("state")] or RunState,
-        thread=_id(query.get("thread"), "thread"),
-        before=_id(query.get("before"), "run"),
-        limit=_number(query.get("limit"), "limit", default=50, most=desk.bounds.page),
+        return Runs([(await desk.hub.state(only)).panel])
+    states = [_state(name) for name in query.getlist("state")] or RunState
+    thread = _id(query.get("thread"), "thread")
+    before = _id(query.get("before"), "run")
+    limit = _number(query.get("limit"), "limit", default=50, most=desk.bounds.page)
+    return Runs(
+        await desk.hub.look(
+            lambda look: look.panels(states, thread=thread, before=before, limit=limit)
+        )
     )
-    return Runs([desk.hub.panel(seen) for seen in found])
 
 
 def _state(name: str) -> RunState:
@@ -101,60 +99,40 @@ def _number(said: str | None, what: str, *, default: int, most: int, least: int 
 
 
 async def run(desk: Desk, request: Request, _: None) -> RunShown:
-    journal = desk.runs.journal
-    [seen] = await journal.seen(request.path_params["run"])
-    hide = seen.run.cancel is not None and seen.run.cancel.quarantine
-    [first] = await journal.read(seen.run.id, limit=1)
-    last = await journal.read(seen.run.id, after_seq=seen.run.state_seq - 1, limit=1)
-    born, end = as_viewed(first.event, hide=hide), as_viewed(last[0].event, hide=hide)
-    result = value_of(end.result) if isinstance(end, Completed | Stopped) else None
+    run_id = request.path_params["run"]
+    panel, given, result, code_version, model = await desk.hub.look(lambda look: look.whole(run_id))
     return RunShown(
-        desk.hub.panel(seen),
-        value_of(born.input) if isinstance(born, Created) else None,  # None: it is forgotten
-        result,
-        seen.run.created_at_ms,
-        seen.run.code_version,
-        seen.run.model,
+        panel,
+        value_of(given) if given is not None else None,
+        value_of(result) if result is not None else None,
+        panel.created_at_ms,
+        code_version,
+        model,
     )
 
 
 async def records(desk: Desk, request: Request, _: None) -> msgspec.Raw:
-    query, most = request.query_params, desk.bounds.records
+    run_id, query, most = request.path_params["run"], request.query_params, desk.bounds.records
     after = _number(query.get("after"), "after", default=0, most=2**53, least=0)
     limit = _number(query.get("limit"), "limit", default=most, most=most)
-    [seen] = await desk.runs.journal.seen(request.path_params["run"])
-    hide = seen.run.cancel is not None and seen.run.cancel.quarantine
-    found = await desk.runs.journal.read(seen.run.id, after_seq=after, limit=limit)
-    body = b",".join(record_json(record, hide=hide) for record in found)
+    found = await desk.hub.look(lambda look: look.records(run_id, after, limit))
+    body = b",".join(record_json(record) for record in found)
     return msgspec.Raw(b'{"records":[' + body + b"]}")
 
 
 async def receipt(desk: Desk, request: Request, _: None) -> Receipt:
     """What it has left behind so far. (A handle's own waits until a stop is in effect.)"""
-    journal = desk.runs.journal
-    [seen] = await journal.seen(request.path_params["run"])
-    found = await journal.read(seen.run.id)
-    cut = {r.event.part: r.event.text for r in found if isinstance(r.event, TextEnded)}
-    return receipt_of(seen.run, cut, await journal.members(seen.run.id))
+    run_id = request.path_params["run"]
+    return await desk.hub.look(lambda look: look.receipt(run_id))
 
 
 async def inbox(desk: Desk, request: Request, _: None) -> InboxShown:
     only = _id(request.query_params.get("run"), "run") or grant_of(request).run
     if only is not None and not grant_of(request).allows("view", only):
         raise Refused(403, "right", f"You may not look at run {only}.")
-    found = await desk.runs.journal.waiting_for_people(only)
-    now = await desk.runs.journal.now_ms()
-    cards: list[CardShown] = []
-    for card in found.cards:
-        fields = card._asdict()
-        left = fields.pop("expires_at_ms") - now
-        exact = _as_text(card.args)
-        cards.append(CardShown(**fields, shown=exact, expires_in_ms=max(left, 0)))
-    return InboxShown(
-        cards,
-        [OpenShown(**one._asdict()) for one in found.questions],
-        [ItemShown(**one._asdict()) for one in found.attention],
-    )
+    found = await desk.hub.look(lambda look: look.inbox(only))
+    cards = [CardShown(**asdict(card), shown=_as_text(card.args)) for card in found.cards]
+    return InboxShown(cards, found.questions, found.attention)
 
 
 def _as_text(args: Any) -> list[tuple[str, str]]:
@@ -203,15 +181,14 @@ async def _stream(
     place = START
     channel = handed = None
     if run_id is not None:
-        [seen] = await desk.runs.journal.seen(run_id)
-        said, text_end = place_of(request), 0
+        state, said, text_end = await desk.hub.state(run_id), place_of(request), 0
         if "." in said:
-            text_end = await desk.runs.journal.text_end()
-        place = cursor_of(said, seq=seen.run.seq, text_end=text_end, run_id=run_id)
+            text_end = await desk.hub.look(lambda look: look.text_end())
+        place = cursor_of(said, seq=state.panel.seq, text_end=text_end, run_id=run_id)
         who = signed(request)
         handed = None if only_panel else Handed(who["by"], who["via"], seq=place.seq)
         channel = await desk.hub.watch(run_id, changed, handed)
-        channel.learn(seen)  # it may not have heard of that yet
+        channel.learn(state)  # it may not have heard of that yet
     return Stream(
         desk.hub,
         channel=channel,

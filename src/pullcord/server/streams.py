@@ -17,7 +17,7 @@ from starlette.types import Receive, Scope, Send
 from pullcord.core.events import Record
 from pullcord.core.handed import Handed
 from pullcord.errors import JournalClosed
-from pullcord.journal.reading import Cursor
+from pullcord.journal.reading import START, Cursor
 from pullcord.server.bounds import Bounds
 from pullcord.server.hub import Channel, Frame, Hub, Rows, framed, further
 from pullcord.server.problems import Refused
@@ -100,6 +100,7 @@ class Stream:
         self._taken_back: int = 0
         self._version = 0
         self._was_in_ring = False
+        self._withdrawn_seq = 0
         self._is_whole = False
         self._may = True
         self._batch = _FIRST_BATCH
@@ -195,6 +196,11 @@ class Stream:
         """In pieces of a bounded size. No more than one is held for a reader that takes nothing."""
         is_all = False
         while not is_all and await self._may_go_on():
+            if channel.withdrawn_seq != self._withdrawn_seq:
+                self._withdrawn_seq = channel.withdrawn_seq
+                if self._place > START and self._place.seq < self._withdrawn_seq:
+                    self._place, self._was_in_ring = START, False
+                    yield b"event: anew\ndata: {}\n\n"
             if self._was_in_ring and not channel.reaches(self._place):
                 yield b"event: lagged\ndata: " + _encode({"from": str(self._place)}) + b"\n\n"
             self._was_in_ring = channel.reaches(self._place)
@@ -209,9 +215,13 @@ class Stream:
         """The next piece from the journal, of which no more is read than such a piece has."""
         end = channel.end
         async with self._hub.past:
-            items = await self._hub.journal.stream(channel.run_id, self._place, limit=self._batch)
-        frames = [frame for item in items if (frame := framed(item, hide=channel.hide))]
-        piece, is_all = self._joined(frames)
+            items, withdrawn_seq = await self._hub.look(
+                lambda look: look.news(channel.run_id, self._place, self._batch)
+            )
+        channel.withdraw(withdrawn_seq)
+        if withdrawn_seq < channel.withdrawn_seq:
+            return b""  # it was looked at before: not all of this may be shown any more
+        piece, is_all = self._joined([framed(item) for item in items])
         if is_all and sum(isinstance(what, Record) for _, what in items) < self._batch:
             self._place = further(self._place, end)  # all that was there: so much is in it
         self._batch = min(self._batch * 2, _BATCH) if is_all else max(self._batch // 2, 1)

@@ -7,7 +7,7 @@ import msgspec
 from pullcord.core.commands import KEY_MAX_CHARS
 from pullcord.core.limits import Then
 from pullcord.core.panel import Panel
-from pullcord.core.states import RunState
+from pullcord.journal.inbox import Attention, Card, Open
 from pullcord.server.keeper import Kind
 from pullcord.server.rights import How, Right
 
@@ -221,45 +221,17 @@ class Records(msgspec.Struct, frozen=True):
     records: list[RecordShown]
 
 
-class CardShown(msgspec.Struct, frozen=True, kw_only=True):
+class CardShown(Card, frozen=True, kw_only=True):
     """`shown`: the name of each argument and its value as JSON text, for whoever shows the call:
     not every reader of JSON has numbers as large as `args` can hold."""
 
-    run: str
-    agent: str
-    question: str
-    tool: str
-    args: Any
     shown: list[tuple[str, str]]
-    effect: str
-    can_be_undone: bool
-    text: str
-    call: str
-    expires_in_ms: int
-
-
-class OpenShown(msgspec.Struct, frozen=True, kw_only=True):
-    run: str
-    agent: str
-    question: str
-    kind: str
-    text: str
-    details: Any
-    step: str
-
-
-class ItemShown(msgspec.Struct, frozen=True, kw_only=True):
-    run: str
-    agent: str
-    state: RunState
-    item: str
-    text: str
 
 
 class InboxShown(msgspec.Struct, frozen=True):
     cards: list[CardShown]
-    questions: list[OpenShown]
-    attention: list[ItemShown]
+    questions: list[Open]
+    attention: list[Attention]
 
 
 class Started(msgspec.Struct, frozen=True):

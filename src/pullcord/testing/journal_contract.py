@@ -666,8 +666,9 @@ async def of_a_forgotten_run_only_the_record_that_says_so_is_left(bench: _Bench)
     assert (run.forgotten.by, run.forgotten.reason) == ("ana", "her wish")
     assert run.used_at(0).steps == 120
     for after_seq in (0, 7, end):
-        items = await bench.journal.stream("r1", Cursor(after_seq), limit=5)
-        assert items == [(Cursor(end + 1), last)]
+        place = Cursor(after_seq)
+        news = await bench.journal.for_people(lambda look, at=place: look.news("r1", at, 5))
+        assert news == ([(Cursor(end + 1), last)], end + 1)
     assert (await bench.journal.forget("r1", Forget(by="bo"))).verdict == "already"
     again = Redirect(by="ana", instruction="EU only", key="k1")
     assert (await bench.journal.command("r1", again)).reason == "forgotten"

@@ -5,10 +5,9 @@ from typing import NamedTuple
 import msgspec
 
 from pullcord.core.keys import Keymap
-from pullcord.journal.inbox import Card, Item, Open
+from pullcord.journal.inbox import Attention, Card, Inbox, Open
 from pullcord.tui.choices import choices_of, either
 from pullcord.tui.lines import BLANK, Line, Piece, flat, line, padded, paragraph, wrapped
-from pullcord.tui.source import Waiting
 from pullcord.tui.words import EFFECT, left
 
 
@@ -19,12 +18,10 @@ class Desk(NamedTuple):
     call_end: int
 
 
-def desk(
-    of: Waiting, width: int, bound: Keymap, *, at: int, since_ms: float, is_ready: bool
-) -> Desk:
+def desk(of: Inbox, width: int, bound: Keymap, *, at: int, since_ms: float, is_ready: bool) -> Desk:
     """All that waits. The one at `at`, of the calls and questions, is whole; `is_ready`: it has
     been on the screen long enough to have been read."""
-    asked: list[Card | Open] = [*of.inbox.cards, *of.inbox.questions]
+    asked: list[Card | Open] = [*of.cards, *of.questions]
     lines: list[Line] = []
     end = 0
     if asked:
@@ -36,11 +33,11 @@ def desk(
         if isinstance(one, Card):
             lines += _call(one, width)
             end = len(lines)
-            left_ms = one.expires_at_ms - of.now_ms - since_ms
+            left_ms = one.expires_in_ms - since_ms
             lines += _about(one, left_ms, width, bound, is_ready=is_ready)
         else:
             lines += _question(one, width, bound)
-    lines += _attention(of.inbox.attention, width)
+    lines += _attention(of.attention, width)
     return Desk(lines or [line("Nothing waits for an answer.", role="muted")], end)
 
 
@@ -105,7 +102,7 @@ def _question(asked: Open, width: int, bound: Keymap) -> list[Line]:
     ]
 
 
-def _attention(items: list[Item], width: int) -> list[Line]:
+def _attention(items: list[Attention], width: int) -> list[Line]:
     lines: list[Line] = []
     for item in items:
         lines += [BLANK, *paragraph(item.text, width, first="! ", rest="  ")]

@@ -13,7 +13,7 @@ from pullcord.core.keys import Keymap
 from pullcord.core.panel import Panel
 from pullcord.core.receipts import Receipt
 from pullcord.errors import PullcordError
-from pullcord.journal.inbox import Card, Open
+from pullcord.journal.inbox import Card, Inbox, Open
 from pullcord.tui.cardlines import desk
 from pullcord.tui.hand import Hand
 from pullcord.tui.keys import help_lines
@@ -21,7 +21,7 @@ from pullcord.tui.lines import Line, Piece, line, width_of
 from pullcord.tui.receiptlines import nothing, receipt_lines
 from pullcord.tui.report import Report
 from pullcord.tui.sheet import Paper, Sheet
-from pullcord.tui.source import Source, Waiting
+from pullcord.tui.source import Source
 from pullcord.tui.steplines import step_lines, text_lines
 from pullcord.tui.timeline import timeline_lines
 
@@ -52,7 +52,7 @@ class Pane(Vertical):
         self.report = Report()
         self._panel: Panel | None = None
         self._panel_s = 0.0
-        self._waiting: Waiting | None = None
+        self._waiting: Inbox | None = None
         self._waiting_s = 0.0
         self._receipt: Receipt | None = None
         self._is_due = False
@@ -90,7 +90,8 @@ class Pane(Vertical):
         self._fetch()
         try:
             async with aclosing(self._source.follow(run)) as batches:
-                async for items in batches:
+                async for items, is_anew in batches:
+                    self.report = Report() if is_anew else self.report
                     self.report.take(items)
                     self._draw_soon()
         except PullcordError as error:
@@ -137,7 +138,7 @@ class Pane(Vertical):
         self._paper.turn(pages)
 
     def _asked(self) -> list[Card | Open]:
-        inbox = self._waiting.inbox if self._waiting else None
+        inbox = self._waiting
         return [*inbox.cards, *inbox.questions] if inbox else []
 
     @property

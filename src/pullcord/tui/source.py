@@ -12,11 +12,12 @@ from pullcord.journal.inbox import Inbox
 from pullcord.journal.reading import Item
 
 
-class Waiting(NamedTuple):
-    """What of one run waits for a person, and when that was looked at, by the steady clock."""
+class Told(NamedTuple):
+    """What has happened in a run, as viewers see it. `is_anew`: from its first record on, because
+    not all of what was told before may be shown any more."""
 
-    inbox: Inbox
-    now_ms: int
+    items: Sequence[Item]
+    is_anew: bool = False
 
 
 class News(NamedTuple):
@@ -55,11 +56,11 @@ class Source(Protocol):
         an end."""
         ...
 
-    def follow(self, run_id: str) -> AsyncGenerator[Sequence[Item]]:
+    def follow(self, run_id: str) -> AsyncGenerator[Told]:
         """Yield all of a run from its first record on, as viewers see it, then what happens."""
         ...
 
-    async def waiting(self, run_id: str) -> Waiting:
+    async def waiting(self, run_id: str) -> Inbox:
         """Return what of this run waits for a person."""
         ...
 

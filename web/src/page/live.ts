@@ -59,6 +59,7 @@ async function watch(
       on: {
         record: (data) => frames.push({ event: "record", data }),
         text: (data) => frames.push({ event: "text", data }),
+        anew: (data) => frames.push({ event: "anew", data }),
         panel: (data) => {
           panels.push(data);
           frames.push({ event: "panel", data });

@@ -336,6 +336,8 @@ export interface StreamMessages {
   text: LiveText;
   panel: Panel;
   row: Panel;
+  /** Not all that was told may be shown any more: what follows tells the run from its first record on. */
+  anew: Record<string, never>;
   lagged: { from: string };
   bye: { why: string };
 }

@@ -1,5 +1,5 @@
 /** A view that is being changed. It copies what it changes, once; the view it came from stays. */
-import type { Entry, Note, Part, Section, Step, View } from "./view";
+import { type Entry, empty, type Note, type Part, type Section, type Step, type View } from "./view";
 
 type Collection = "steps" | "parts" | "notes" | "told" | "questions" | "children" | "attention" | "outputOf";
 type Key<C extends Collection> = View[C] extends ReadonlyMap<infer K, unknown> ? K : never;
@@ -13,6 +13,12 @@ export class Draft {
   constructor(base: View) {
     this.base = base;
     this.view = { ...base };
+  }
+
+  /** Let go of everything that was told; the run itself stays. */
+  beginAnew(): void {
+    Object.assign(this.view, empty(this.view.run), { panel: this.view.panel });
+    this.copied.clear();
   }
 
   put<C extends Collection>(collection: C, key: Key<C>, value: Value<C>): void {

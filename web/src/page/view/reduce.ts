@@ -39,6 +39,9 @@ function take(draft: Draft, message: Message): void {
     case "text":
       grow(draft, message.data);
       break;
+    case "anew":
+      draft.beginAnew();
+      break;
     case "panel":
       turn(draft, message.data);
       break;
