@@ -7,6 +7,7 @@ stopped while no process was there. What is told again has the same id.
 import asyncio
 import signal
 import sys
+import threading
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
@@ -17,7 +18,7 @@ import pytest
 
 import pullcord
 from pullcord import Context, Habits, RunState
-from pullcord.hooks import Moved, Webhook
+from pullcord.hooks import Moved, Notice, Webhook
 from pullcord.runtime import courier
 from pullcord.testing import ManualClock
 from tests.hooks.moves import moves_in
@@ -294,3 +295,36 @@ async def test_a_run_that_was_forgotten_before_it_was_told_is_told_as_ended(tmp_
         async with pullcord.open(store, on_stop=hook):
             pass
     assert [(m.after, m.working) for m in heard][-1] == (S.COMPLETED, False)
+
+
+@pullcord.tool(approve=pullcord.always)
+async def mail(to: str) -> None: ...
+
+
+async def mails(ctx: Context, to: str) -> None:
+    await ctx.tool(mail, to)
+
+
+async def test_a_card_of_a_quarantined_run_is_told_to_nobody_any_more(tmp_path: Path) -> None:
+    """It could not be told before: what it says is only evidence now."""
+    is_quarantined, told = threading.Event(), asyncio.Queue[str]()
+    loop = asyncio.get_running_loop()
+
+    def notify(notice: Notice) -> None:
+        loop.call_soon_threadsafe(told.put_nowait, notice.run_id)
+        if notice.run_id == "leaks":
+            is_quarantined.wait()
+            raise ConnectionError("nobody is there")
+
+    async with (
+        asyncio.timeout(BOUND_S),
+        pullcord.open(
+            tmp_path / "runs.db", agents={"mails": mails}, notify=notify, habits=QUICK
+        ) as runtime,
+    ):
+        run = await runtime.start("mails", "the word nobody may have", run_id="leaks")
+        assert await told.get() == "leaks"
+        await run.cancel(by="ana", quarantine=True)
+        is_quarantined.set()
+        await runtime.start("mails", "bo", run_id="other")
+        assert await told.get() == "other"

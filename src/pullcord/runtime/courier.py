@@ -199,6 +199,8 @@ class Courier:
                 return True  # another process has told it
             if self._clock.wall_ms() - item.at_ms > KEPT_MS:
                 return await self._give_up(item, "it is more than a day old")
+            if isinstance(item.notice, Notice) and await self._is_withdrawn(item.notice.run_id):
+                return await self._move(item.pos)
             try:
                 await self._hook.told.tell(item.id, item.notice)
             except Refused as refused:
@@ -221,6 +223,10 @@ class Courier:
                 _log.warning("Hook %s is told %s later: %s", self._hook.name, item.id, why)
             await self._rest(max(self._wait_s * 2 ** min(tries - 1, 20), wait_s))
         return False
+
+    async def _is_withdrawn(self, run_id: str) -> bool:
+        """Whether people may not see any more what the run asked for."""
+        return bool(await self._journal.for_people(lambda look: look.withdrawn_seq(run_id)))
 
     async def _rest(self, seconds: float) -> None:
         """Wait before it is tried again: not all hooks at once, and not if we have to leave."""
