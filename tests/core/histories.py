@@ -39,10 +39,18 @@ from pullcord.core.events import (
     TextEnded,
     UndoFailed,
 )
-from pullcord.core.fold import apply
+from pullcord.core.fold import evolve
 from pullcord.core.run import Run
 from pullcord.core.values import dump
 from pullcord.errors import ImpossibleEvent
+
+
+def apply(run: Run, record: Record) -> Run:
+    """Return the run as it is after `record`; `run` stays as it is."""
+    after = run.copy()
+    evolve(after, record)
+    return after
+
 
 NAMES = st.sampled_from(["a", "b", "c"])
 WHO = st.sampled_from(["ana", "bo"])

@@ -48,12 +48,13 @@ from pullcord.core.events import (
     StepStarted,
     Verdict,
 )
-from pullcord.core.fold import apply, replay
+from pullcord.core.fold import replay
 from pullcord.core.receipts import receipt
 from pullcord.core.run import Run
 from pullcord.core.states import RunState
 from pullcord.core.values import dump
 from pullcord.errors import ImpossibleEvent
+from tests.core.histories import apply
 
 pytestmark = pytest.mark.campaign
 

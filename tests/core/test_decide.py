@@ -29,12 +29,12 @@ from pullcord.core.events import (
     StepInterrupted,
     StepStarted,
 )
-from pullcord.core.fold import apply, replay
+from pullcord.core.fold import replay
 from pullcord.core.run import Run
 from pullcord.core.states import TERMINAL, RunState
 from pullcord.core.values import dump
 from pullcord.errors import InvalidId, InvalidText
-from tests.core.histories import commands, histories
+from tests.core.histories import apply, commands, histories
 
 pytestmark = pytest.mark.campaign
 

@@ -36,7 +36,6 @@ from pullcord.core.events import (
     Stopped,
     UndoStarted,
 )
-from pullcord.core.fold import apply
 from pullcord.core.limits import Limits
 from pullcord.core.run import Run
 from pullcord.core.states import TABLE, RunState
@@ -51,7 +50,7 @@ from pullcord.core.stops import (
     StopTookHold,
     acts,
 )
-from tests.core.histories import histories
+from tests.core.histories import apply, histories
 
 ASKED = ("pause_requested", "cancel_requested", "limit_reached", "requeued")
 ON_ITS_WAY = (RunState.PAUSING, RunState.STOPPING, RunState.CANCELLING)

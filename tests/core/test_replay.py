@@ -22,11 +22,11 @@ from pullcord.core.events import (
     decode_event,
     encode_event,
 )
-from pullcord.core.fold import apply, replay
+from pullcord.core.fold import replay
 from pullcord.core.receipts import receipt
 from pullcord.core.run import SNAPSHOT_FORMAT, Run
 from pullcord.errors import ChainBroken, FormatUnknown, ImpossibleEvent
-from tests.core.histories import histories
+from tests.core.histories import apply, histories
 
 pytestmark = pytest.mark.campaign
 

@@ -136,14 +136,13 @@ async def left_behind(path: Path) -> object:
 
 
 async def assert_all_acknowledged(path: Path, acked: list[str]) -> None:
-    """What the witness heard is there: records, text (live or recorded) and blobs."""
+    """What the witness heard is there: records with their payloads, and text (live or recorded)."""
     async with Journal.open(path) as journal:
         for said in acked:
             name, *rest = said.split()
-            if name == "blob":
-                assert await journal.blob(rest[0]) is not None, said
-            elif len(rest) == 1:
+            if len(rest) == 1:
                 assert (await journal.head(name)).seq >= int(rest[0]), said
+                assert len(await journal.read(name)) >= int(rest[0]), said  # with their payloads
             else:
                 part, end = rest
                 run = await journal.load(name)

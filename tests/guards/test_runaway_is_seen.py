@@ -25,10 +25,10 @@ from pullcord.core.events import (
     StepFinished,
     StepStarted,
 )
-from pullcord.core.fold import apply
 from pullcord.core.runaway import seen
 from pullcord.core.trail import KEPT, Runaway, check_runaway
 from pullcord.errors import InvalidInput
+from tests.core.histories import apply
 from tests.guards.lost import asked, call, coming, lived
 
 

@@ -5,7 +5,6 @@ import logging
 import subprocess
 import sys
 from collections.abc import AsyncIterator
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -398,16 +397,12 @@ async def test_a_journal_seals_whoever_writes_to_it(tmp_path: Path) -> None:
     store = tmp_path / "store.db"
     async with Journal.open(store, secrets=KNOWN) as journal:
         born = Created(agent="agent", thread="t", input=dump(NESTED), by=LOOSE)
-        blob = b"\xff\0" + LOOSE.encode() + b"\xfe"
-        birth = Append(run_id="r1", events=[born], expected_seq=0, blobs=[blob])
+        birth = Append(run_id="r1", events=[born], expected_seq=0)
         await journal.append(birth, Order("r1", Redirect(by="ana", instruction=LOOSE)))
         claim = await journal.acquire("r1", owner="me", ttl_s=9, code_version=LOOSE)
         assert claim
         await journal.say(claim.lease, "part", SECRETS["pem"], offset=0)
         assert found_in(*files_of(store), *await journal.live_text("r1")) == []
-        sealed = KNOWN.seal_bytes(blob)
-        assert await journal.blob(sha256(sealed).hexdigest()) == sealed
-        assert sealed.startswith(b"\xff\0{{secret:least}}")
         with pytest.raises(InvalidId):
             await journal.say(claim.lease, SECRETS["least"], "text", offset=0)
     assert found_in(*files_of(store)) == []

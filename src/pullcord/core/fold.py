@@ -86,17 +86,6 @@ from pullcord.core.undo import (
 from pullcord.errors import ImpossibleEvent
 
 
-def apply(run: Run, record: Record) -> Run:
-    """Return the run as it is after `record`.
-
-    Raises:
-        ImpossibleEvent: it cannot follow from `run`.
-    """
-    after = run.copy()
-    evolve(after, record)
-    return after
-
-
 def replay(run_id: str, records: Iterable[Record]) -> Run:
     """Rebuild a run from its records."""
     run = Run(run_id)

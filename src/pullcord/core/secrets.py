@@ -190,14 +190,6 @@ class Secrets:
         change = self.screen if screen else self.seal
         return changed_texts(value, change, lambda number: self._number(number, change))
 
-    def seal_bytes(self, data: bytes) -> bytes:
-        """The same for bytes that may be anything."""
-        if not self._names:
-            return data
-        text = data.decode(errors="surrogateescape")
-        said = self.seal(text)
-        return data if said == text else said.encode(errors="surrogateescape")
-
     def reveal_value(self, value: Any, *, tool: str = "") -> Any:
         """A Python value as a door hands it on: what its references stand for in their place.
 

@@ -3,7 +3,6 @@
 import asyncio
 import math
 import os
-import re
 import threading
 from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import aclosing
@@ -30,7 +29,7 @@ from pullcord.core.secrets import Secrets
 from pullcord.core.states import RunState
 from pullcord.core.stops import Act
 from pullcord.core.values import check_id, check_text
-from pullcord.errors import InvalidId, InvalidInput, KillSwitchEngaged, PullcordError
+from pullcord.errors import InvalidInput, KillSwitchEngaged, PullcordError
 from pullcord.journal.bystanders import unasked
 from pullcord.journal.checking import check_change, check_ttl
 from pullcord.journal.clock import Clock
@@ -392,10 +391,9 @@ class Journal:
             written: Change = Order(change.run_id, sealed(change.command, self.secrets))
         else:
             events = tuple(self.sealed(event) for event in change.events)
-            blobs = tuple(self.secrets.seal_bytes(data) for data in change.blobs)
-            if all(map(is_, events, change.events)) and all(map(is_, blobs, change.blobs)):
+            if all(map(is_, events, change.events)):
                 return change
-            written = msgspec.structs.replace(change, events=events, blobs=blobs)
+            written = msgspec.structs.replace(change, events=events)
         check_change(written)  # what was an id is none with a reference in it
         return written
 
@@ -508,12 +506,6 @@ class Journal:
     async def said_in(self, run_id: str, part: str) -> str:
         """Return what was said in one part that has not ended."""
         return await self._hands.read(lambda view: view.live_said(run_id, part))
-
-    async def blob(self, digest: str) -> bytes | None:
-        """Return what was stored under this SHA-256 (in hex), or None."""
-        if not re.fullmatch("[0-9a-f]{64}", digest):
-            raise InvalidId(digest, kind="blob")
-        return await self._hands.read(lambda view: view.blob(bytes.fromhex(digest)))
 
     async def beginning_with(self, prefix: str, *, limit: int) -> list[str]:
         """Return the ids of runs that begin like this, in order."""

@@ -115,7 +115,6 @@ class Append(msgspec.Struct, frozen=True, kw_only=True):
     events: Sequence[Event]
     expected_seq: int
     epoch: int | None = None
-    blobs: Sequence[bytes] = ()
     release: bool = False
     alone: bool = False
 
@@ -226,8 +225,6 @@ class Ledger:
             head = self._extend(tx, head, first, epoch=epoch, holder=holder)
         if self._is_limited(tx, head, change.events):
             return Appended(change.run_id, head.seq, head.updated_at_ms, is_refused=True)
-        for data in change.blobs:
-            tx.put_blob(sha256(data).digest(), data)
         holder = NOBODY if change.release else head.holder
         after = self._extend(tx, head, change.events, epoch=epoch, holder=holder)
         drift_ms = after.updated_at_ms - after.steady_ms

@@ -221,9 +221,6 @@ class _Tables:
     def ack(self, run_id: str, key: str) -> StoredAck | None:
         return self._acks.get((run_id, key))
 
-    def blob(self, digest: bytes) -> bytes | None:
-        return self._blobs.get(digest)
-
     def live(self, run_id: str, *, after_pos: int) -> list[LiveText]:
         return [text for text in self._live.get(run_id, ()) if text.pos > after_pos]
 
@@ -313,9 +310,6 @@ class _Tables:
 
     def put_ack(self, run_id: str, key: str, stored: StoredAck) -> None:
         self._put(self._acks, (run_id, key), stored)
-
-    def put_blob(self, digest: bytes, data: bytes) -> None:
-        self._put(self._blobs, digest, data)
 
     def add_live(self, run_id: str, part: str, *, offset: int, text: str, after_seq: int) -> None:
         self._texts += 1  # not taken back: positions need not be dense, only growing

@@ -177,10 +177,6 @@ class Look:
         )
         return StoredAck(*row) if row else None
 
-    def blob(self, digest: bytes) -> bytes | None:
-        row = self._one("SELECT data FROM blobs WHERE digest = %s", (digest,))
-        return row[0] if row else None
-
     def live(self, run_id: str, *, after_pos: int) -> list[LiveText]:
         rows = self._all(
             "SELECT pos, part, start, said, after_seq FROM live "
@@ -307,7 +303,7 @@ class Pen(Look):
         for row in rows:
             inline = row.payload is not None and len(row.payload) <= INLINE_MAX_BYTES
             if row.payload is not None and row.digest is not None and not inline:
-                self.put_blob(row.digest, row.payload)
+                self._put_blob(row.digest, row.payload)
             self.ends = self.ends._replace(records=self.ends.records + 1)
             self._write(
                 "INSERT INTO records "
@@ -378,7 +374,7 @@ class Pen(Look):
     def put_ack(self, run_id: str, key: str, stored: StoredAck) -> None:
         self._write(f"INSERT INTO acks VALUES (({_NUM}), %s, %s, %s)", (run_id, key, *stored))
 
-    def put_blob(self, digest: bytes, data: bytes) -> None:
+    def _put_blob(self, digest: bytes, data: bytes) -> None:
         self._write("INSERT INTO blobs VALUES (%s, %s) ON CONFLICT DO NOTHING", (digest, data))
 
     def add_live(self, run_id: str, part: str, *, offset: int, text: str, after_seq: int) -> None:

@@ -230,10 +230,6 @@ class Connection:
         )
         return StoredAck(*row) if row else None
 
-    def blob(self, digest: bytes) -> bytes | None:
-        row = self._one("SELECT data FROM blobs WHERE digest = ?", (digest,))
-        return row[0] if row else None
-
     def live(self, run_id: str, *, after_pos: int) -> list[LiveText]:
         rows = self._all(
             "SELECT pos, part, offset, text, after_seq FROM live "
@@ -341,7 +337,7 @@ class Connection:
         for row in rows:
             inline = row.payload is not None and len(row.payload) <= INLINE_MAX_BYTES
             if row.payload is not None and row.digest is not None and not inline:
-                self.put_blob(row.digest, row.payload)
+                self._put_blob(row.digest, row.payload)
             self.run(
                 "INSERT INTO records (run, seq, at_ms, epoch, payload, digest, hash, drift_ms) "
                 f"VALUES (({_NUM}), ?, ?, ?, ?, ?, ?, ?)",
@@ -403,7 +399,7 @@ class Connection:
     def put_ack(self, run_id: str, key: str, stored: StoredAck) -> None:
         self.run(f"INSERT INTO acks VALUES (({_NUM}), ?, ?, ?)", (run_id, key, *stored))
 
-    def put_blob(self, digest: bytes, data: bytes) -> None:
+    def _put_blob(self, digest: bytes, data: bytes) -> None:
         self.run("INSERT OR IGNORE INTO blobs VALUES (?, ?)", (digest, data))
 
     def add_live(self, run_id: str, part: str, *, offset: int, text: str, after_seq: int) -> None:

@@ -69,10 +69,6 @@ class PlanStep(msgspec.Struct, frozen=True):
     instruction: str
     told: tuple[str, ...] = ()  # all that people said about it, in order; the last one counts
 
-    @property
-    def is_rewritten(self) -> bool:
-        return self.instruction != self.title
-
 
 class Context:
     """A run as its agent sees it.
