@@ -354,6 +354,32 @@ async def test_an_agent_that_ignores_being_cancelled_is_named(tmp_path: Path) ->
         assert (await engage(runtime)).left == []
 
 
+async def test_a_run_that_is_resumed_before_it_was_paused_begins_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The switch has unwound it: nobody would go on with what is left in memory."""
+    world, lives = World(), list[str]()
+
+    async def agent(ctx: Context) -> str:
+        lives.append("entered")
+        return await ctx.step("look", world.slow, "done", effect="none")
+
+    async with asyncio.timeout(BOUND_S), stage(tmp_path / "runs.db", agent=agent) as runtime:
+
+        async def resumed_meanwhile(*_: object) -> None:
+            if not world.go_on.is_set():
+                await release(runtime)
+                assert (await run.resume(by="ana")).state is S.RUNNING
+                world.go_on.set()
+
+        run = await runtime.start("agent", run_id="r1")
+        await world.begun.wait()
+        monkeypatch.setattr(driver, "name_what_goes_on", resumed_meanwhile)
+        await engage(runtime)
+        assert await run.result() == "done"
+    assert lives == ["entered", "entered"]
+
+
 async def test_a_step_that_heeds_only_the_second_cancellation_is_not_named(tmp_path: Path) -> None:
     """It comes at once, and not after the grace that a step has otherwise."""
     world = World()

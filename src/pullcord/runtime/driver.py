@@ -245,12 +245,14 @@ class Driver(Doors):
 
     async def _running(self) -> None:
         is_ending = self._is_through and not self._flights and not self.run.living_children()
-        if self._is_leaving and not is_ending:
+        # Parking: the kill switch has unwound it, and somebody resumed it before it was paused.
+        if (self._is_leaving or self._is_parking) and not is_ending:
             self.gate.shut()
             if not self._landed() or not self._unwound():
                 return
             await end_texts(self)
-            if await self.record(Requeued(), release=True):
+            cause = "shutdown" if self._is_leaving else "kill switch"
+            if await self.record(Requeued(cause=cause), release=True):
                 self._is_over = True
             return
         if self.is_switched_off:
