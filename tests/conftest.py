@@ -2,10 +2,12 @@
 
 import os
 import signal
+from typing import Any
 from zlib import crc32
 
 import pytest
 from hypothesis import HealthCheck, settings
+from xdist.scheduler.loadscope import LoadScopeScheduling  # pyright: ignore[reportMissingTypeStubs]
 
 # A shell starts what it puts in the background with Ctrl-C ignored, and every process of the tests
 # would inherit that: those that are to be interrupted would never end.
@@ -33,6 +35,13 @@ WHOLE = ("architecture", "core", "contracts", "corpus", "docs", "models")
 """Where a case is a function call, or unlike all others. Elsewhere it has processes, sockets or a
 browser of its own: of each long list of like cases every fifth is run, always the same, so that
 the same tree has the same result tomorrow; `make soak` runs all of them."""
+TOGETHER = (
+    "tests/web/",  # two browsers would fight over the cores
+    "tests/world/",  # as would two worlds
+    "tests/agents/test_generation_stops_on_a_real_server.py",  # and two model servers
+)
+"""What one worker does alone, and begins with. (The marks of `--dist loadgroup` have no effect from
+pytest 9.2 on: pytest-xdist 3.8 writes the group into a name that pytest no longer reads.)"""
 LONG = 4
 PARTS = 5
 PART = int(os.environ.get("PULLCORD_PART", "0")) % PARTS
@@ -57,3 +66,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     gone = {item.nodeid for item in left_out}
     config.hook.pytest_deselected(items=left_out)
     items[:] = [item for item in items if item.nodeid not in gone]
+
+
+class Scheduling(LoadScopeScheduling):
+    """Hands out tests one by one, but those of one place in `TOGETHER` to one worker, and first."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return next((place for place in TOGETHER if nodeid.startswith(place)), nodeid)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Scheduling:
+    return Scheduling(config, log)

@@ -38,7 +38,6 @@ async def _stop(run: Any, how: str) -> None:
         assert (await run.pause(now=True, by="ana")).holds
 
 
-@pytest.mark.xdist_group("real-server")
 @pytest.mark.parametrize("how", ["cancel", "redirect", "pause now"])
 @pytest.mark.parametrize("way", ["streamed", "whole"])
 @pytest.mark.parametrize("dialect", DIALECTS)

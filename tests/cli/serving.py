@@ -2,7 +2,6 @@
 
 import json
 import subprocess
-import sys
 from argparse import Namespace
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from pullcord.cli.remote import reach
+from tests import nursery
 from tests.cli.terminal import AGENTS, Said, Terminal
 
 SOON_S: Final = 1.5  # to close without a step under way
@@ -60,12 +60,8 @@ class Abroad(Terminal):
 def serve(folder: Path, *files: str, port: str = "0") -> Generator[Serving]:
     here = Terminal(folder)
     words = ["serve", *(files or [str(AGENTS)]), "--port", port, "--json"]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "pullcord", *words],
-        env=here.env,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
+    process = nursery.start(
+        "pullcord", *words, env=here.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
     try:
         assert process.stdout

@@ -3,7 +3,6 @@
 import json
 import os
 import subprocess
-import sys
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from pullcord.journal.reading import existing
 from pullcord.journal.snapshots import load
 from pullcord.journal.sqlite import SqliteStore
 from pullcord.journal.store import View
+from tests import nursery
 
 T = TypeVar("T")
 AGENTS = Path(__file__).with_name("agents.py")
@@ -47,25 +47,17 @@ class Terminal:
         }
 
     def __call__(self, *words: str, given: str | None = None) -> Said:
-        done = subprocess.run(
-            [sys.executable, "-m", "pullcord", *words],
-            env=self.env,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            input=given,
-            cwd=self.folder,
-        )
+        done = nursery.run("pullcord", *words, env=self.env, cwd=self.folder, given=given)
         return Said(done.returncode, done.stdout, done.stderr)
 
     @contextmanager
     def running(self, *words: str) -> Generator["subprocess.Popen[str]"]:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "pullcord", *words],
+        process = nursery.start(
+            "pullcord",
+            *words,
             env=self.env,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            text=True,
             cwd=self.folder,
         )
         try:

@@ -2,11 +2,12 @@
 
 import asyncio
 import os
-import sys
+import subprocess
 from pathlib import Path
 
 import pytest
 
+from tests import nursery
 from tests.hooks.receiver import OTHER, SECRET, Receiver
 from tests.runs.stage import BOUND_S
 
@@ -17,16 +18,15 @@ async def agent(ctx):
 
 
 async def pullcord(folder: Path, *words: str, **env: str) -> tuple[int, str]:
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        *("-m", "pullcord", *words),
+    with nursery.start(
+        *("pullcord", *words),
         cwd=folder,
         env={**os.environ, "HOME": str(folder), **env},
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.STDOUT,
-    )
-    said, _ = await process.communicate()
-    return process.returncode or 0, said.decode()
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    ) as process:
+        said, _ = await asyncio.to_thread(process.communicate)
+    return process.returncode, said
 
 
 @pytest.fixture

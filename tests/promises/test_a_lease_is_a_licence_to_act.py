@@ -89,7 +89,7 @@ async def test_a_process_tool_of_a_stopped_owner_is_dead_when_its_run_is_cancell
     tmp_path: Path,
 ) -> None:
     path, tool = tmp_path / "runs.db", tmp_path / "ticks"
-    async with child(LIVES, "ticking", str(path), LEASE_S, str(tool)) as owner:
+    async with child(LIVES, "ticking", str(path), LEASE_S, str(tool), is_own=True) as owner:
         pid, ticking = await driving(owner, tool)
         await owner.tell("stand still")
         await stopped(pid)
@@ -114,7 +114,7 @@ async def test_an_owner_that_stood_still_for_longer_than_its_lease_goes_on_if_no
 ) -> None:
     """Nothing is killed, nothing is begun again, and nobody is asked anything."""
     path, tool = tmp_path / "runs.db", tmp_path / "ticks"
-    async with child(LIVES, "ticking", str(path), LEASE_S, str(tool)) as owner:
+    async with child(LIVES, "ticking", str(path), LEASE_S, str(tool), is_own=True) as owner:
         pid, ticking = await driving(owner, tool)
         await owner.tell("stand still")
         await stopped(pid)
@@ -151,7 +151,7 @@ async def nothing_was_asked(path: Path | str) -> None:
 async def test_an_owner_that_is_cut_off_from_its_store_loses_nothing(tmp_path: Path) -> None:
     """The store is locked for longer than a lease: what is held stands still, and goes on."""
     path, tool = tmp_path / "runs.db", tmp_path / "ticks"
-    async with child(LIVES, "ticking", str(path), LEASE_S, str(tool)) as owner:
+    async with child(LIVES, "ticking", str(path), LEASE_S, str(tool), is_own=True) as owner:
         _, ticking = await driving(owner, tool)
         store = apsw.Connection(str(path))
         store.set_busy_timeout(20_000)
@@ -176,7 +176,7 @@ async def test_a_call_that_had_not_begun_when_its_owner_was_stopped_never_begins
     tmp_path: Path,
 ) -> None:
     path = tmp_path / "runs.db"
-    async with child(LIVES, "about_to_charge", str(path), LEASE_S) as owner:
+    async with child(LIVES, "about_to_charge", str(path), LEASE_S, is_own=True) as owner:
         pid = int((await owner.says()).split()[1])
         await stopped(pid)
         async with opened(path, charger=Charger(str(path)).agent) as runtime:
@@ -199,7 +199,7 @@ async def test_paused_is_not_said_before_what_may_still_act_is_named(tmp_path: P
     """Its owner is stopped in the middle of a step. Whoever takes the run over cannot end that
     step, so the record names it before it says that the run is paused."""
     path = tmp_path / "runs.db"
-    async with child(LIVES, "about_to_charge", str(path), LEASE_S) as owner:
+    async with child(LIVES, "about_to_charge", str(path), LEASE_S, is_own=True) as owner:
         await stopped(pid := int((await owner.says()).split()[1]))
         async with opened(path, charger=Charger(str(path)).agent) as runtime:
             run = await runtime.get("r1")
@@ -223,7 +223,7 @@ async def test_paused_is_not_said_before_what_may_still_act_is_named(tmp_path: P
 
 async def test_what_an_owner_did_after_it_lost_its_run_is_evidence(tmp_path: Path) -> None:
     path = tmp_path / "runs.db"
-    async with child(LIVES, "charging", str(path), LEASE_S) as owner:
+    async with child(LIVES, "charging", str(path), LEASE_S, is_own=True) as owner:
         pid = int((await owner.says()).split()[1])
         await stopped(pid)
         async with opened(path, charger=Charger(str(path)).agent) as runtime:
@@ -253,7 +253,7 @@ async def test_an_undo_or_a_release_of_a_stopped_owner_is_named_when_its_run_is_
     """Its owner is stopped in the middle of it, and acts when it is woken. Who has taken the run
     over does it once more, which is what it promises to bear; but cannot end the first."""
     path = tmp_path / "runs.db"
-    async with child(LIVES, "taking_back", str(path), LEASE_S, which) as owner:
+    async with child(LIVES, "taking_back", str(path), LEASE_S, which, is_own=True) as owner:
         await stopped(pid := int((await owner.says()).split()[1]))
         async with opened(path, booker=Booker(str(path), which, goes_on=True).agent) as runtime:
             run = await runtime.get("r1")
@@ -274,7 +274,7 @@ async def test_nothing_is_said_of_an_undo_or_a_release_whose_owner_is_dead(
     tmp_path: Path, which: str
 ) -> None:
     path = tmp_path / "runs.db"
-    async with child(LIVES, "taking_back", str(path), LEASE_S, which) as owner:
+    async with child(LIVES, "taking_back", str(path), LEASE_S, which, is_own=True) as owner:
         await stopped(int((await owner.says()).split()[1]))
         await owner.kill()
         async with opened(path, booker=Booker(str(path), which, goes_on=True).agent) as runtime:
@@ -289,7 +289,7 @@ async def test_a_blocked_loop_loses_nothing(tmp_path: Path) -> None:
     async def other(_ctx: Context) -> str:
         return "taken over"
 
-    async with child(LIVES, "blocking", str(path), LEASE_S) as owner:
+    async with child(LIVES, "blocking", str(path), LEASE_S, is_own=True) as owner:
         assert await owner.says() == "driving"
         async with opened(path, blocker=other) as runtime:
             run = await runtime.get("r1")
@@ -343,7 +343,7 @@ async def test_what_a_warden_that_does_not_answer_holds_is_named(tmp_path: Path)
     """The owner is killed; its warden and that one's guard are stopped. Nobody can say that the
     tool is over, so nobody does."""
     path, tool = tmp_path / "runs.db", tmp_path / "ticks"
-    async with child(LIVES, "ticking", str(path), LEASE_S, str(tool)) as owner:
+    async with child(LIVES, "ticking", str(path), LEASE_S, str(tool), is_own=True) as owner:
         pid, ticking = await driving(owner, tool)
         [guard] = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
         [warden] = Path(f"/proc/{guard}/task/{guard}/children").read_text().split()

@@ -73,7 +73,7 @@ async def test_an_owner_that_was_frozen_abandons_the_run_when_it_thaws(
     step: str, tmp_path: Path
 ) -> None:
     path, lease_s = tmp_path / "runs.db", "0.6"
-    async with child(LIVES, "freezing", str(path), lease_s, step) as first:
+    async with child(LIVES, "freezing", str(path), lease_s, step, is_own=True) as first:
         said, pid = (await first.says()).split()
         assert said == "charging"
         async with asyncio.timeout(120):

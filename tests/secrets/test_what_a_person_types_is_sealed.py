@@ -2,8 +2,9 @@
 
 import os
 import subprocess
-import sys
 from pathlib import Path
+
+from tests import nursery
 
 VALUE = "tr0ub4dor-and-3"
 
@@ -13,20 +14,14 @@ def env(names: str) -> dict[str, str]:
 
 
 def pullcord(store: Path, *args: str, names: str = "VAULT") -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "pullcord", *args, "--store", str(store)]
-    return subprocess.run(command, env=env(names), capture_output=True, text=True, check=False)
+    return nursery.run("pullcord", *args, "--store", str(store), env=env(names))
 
 
 def test_what_a_person_types_is_sealed_too(tmp_path: Path) -> None:
     store, agent = tmp_path / "runs.db", tmp_path / "agent.py"
     agent.write_text("async def agent(ctx):\n    return await ctx.ask('?')\n")
     run = ["run", f"{agent}:agent", "--run-id", "r1", "--store", str(store), "--json"]
-    with subprocess.Popen(
-        [sys.executable, "-m", "pullcord", *run],
-        env=env("VAULT"),
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as driven:
+    with nursery.start("pullcord", *run, env=env("VAULT"), stdout=subprocess.PIPE) as driven:
         assert driven.stdout is not None
         while '"asked"' not in driven.stdout.readline():
             assert driven.poll() is None

@@ -3,7 +3,6 @@
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
@@ -18,6 +17,7 @@ from pullcord.journal.place import beside
 from pullcord.killswitch.engaging import pull
 from pullcord.killswitch.flags import Flags, Scope, new_note
 from pullcord.killswitch.pulled import Pulled
+from tests import nursery
 from tests.switch.household import FENCE, MARKS
 from tests.tools.census import alive, below, living, rid
 
@@ -49,10 +49,9 @@ class House:
         return process
 
     def tries_to_open(self, *wanted: str, kind: str = "killable") -> "subprocess.Popen[str]":
-        process = subprocess.Popen(
-            [sys.executable, "-m", "tests.switch.household", self.where, kind, *wanted],
+        process = nursery.start(
+            *("tests.switch.household", self.where, kind, *wanted),
             stdout=subprocess.PIPE,
-            text=True,
             cwd=ROOT,
             env=os.environ
             | {

@@ -152,7 +152,7 @@ def test_an_interrupt_from_elsewhere_counts_like_the_key(desk: Desk) -> None:
 
 
 def test_ctrl_z_puts_the_terminal_back_and_going_on_takes_it_again(desk: Desk) -> None:
-    with desk.tty("run", agent("asks"), "--run-id", "r1") as at:
+    with desk.tty_of("-m", "pullcord", "run", agent("asks"), "--run-id", "r1") as at:
         at.shows("? Waiting for you", "a Review")
         at.press(CTRL_Z)
         _, status = os.waitpid(at.process.pid, os.WUNTRACED)

@@ -12,20 +12,16 @@ import sys
 import termios
 import threading
 import time
-from collections.abc import Callable, Generator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Generator
+from contextlib import closing, contextmanager
 from pathlib import Path
 
+from tests import nursery
 from tests.cli.terminal import Terminal
 from tests.terminal.vt import Vt
 
 AGENTS = Path(__file__).with_name("agents.py")
 ESC, CTRL_C, CTRL_Z, ENTER = "\x1b", "\x03", "\x1a", "\r"
-# Makes the pseudo-terminal its own, as a shell does, and becomes the command.
-_LAUNCH = (
-    "import fcntl, os, sys, termios; fcntl.ioctl(2, termios.TIOCSCTTY, 0); "
-    "os.execv(sys.executable, [sys.executable, *sys.argv[1:]])"
-)
 _AGAIN_S = 0.4  # so much longer than a held key repeats that a busy machine does not matter
 _END = b"~ it has ended ~"
 # What draws the bar: room made for it, and all that is drawn before the cursor is back in the text.
@@ -37,14 +33,13 @@ class Tty:
 
     def __init__(
         self,
-        words: tuple[str, ...],
-        env: Mapping[str, str],
+        start: "Callable[[int, int], subprocess.Popen[str]]",
         *,
         columns: int,
         rows: int,
         stdout: int | None,
-        folder: Path | None,
     ) -> None:
+        """`start` starts the process with this terminal, and this stdout."""
         self.vt = Vt(columns, rows)
         self.raw = b""
         self._keyboard, self.line = os.openpty()
@@ -55,15 +50,7 @@ class Tty:
         self._is_over = self._has_hung_up = False
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", _LAUNCH, *words],
-            env=env,
-            cwd=folder,
-            stdin=self.line,
-            stdout=self.line if stdout is None else stdout,
-            stderr=self.line,
-            start_new_session=True,
-        )
+        self.process = start(self.line, self.line if stdout is None else stdout)
 
     def _read(self) -> None:
         while not self._is_over:
@@ -187,23 +174,41 @@ class Desk(Terminal):
         stdout: int | None = None,
         **env: str,
     ) -> Generator[Tty]:
-        with self.tty_of(
-            "-m", "pullcord", *words, columns=columns, rows=rows, stdout=stdout, **env
-        ) as at:
+        """`pullcord` with these words, in a terminal of its own."""
+
+        def start(line: int, stdout: int) -> "subprocess.Popen[str]":
+            return nursery.start(
+                "pullcord",
+                *words,
+                env=self.env | env,
+                cwd=self.folder,
+                stdin=line,
+                stdout=stdout,
+                stderr=line,
+                has_terminal=True,
+            )
+
+        with closing(Tty(start, columns=columns, rows=rows, stdout=stdout)) as at:
             yield at
 
     @contextmanager
-    def tty_of(
-        self, *words: str, columns: int = 80, rows: int = 24, stdout: int | None = None, **env: str
-    ) -> Generator[Tty]:
-        """Python with these words, in a terminal of its own."""
-        at = Tty(
-            words, self.env | env, columns=columns, rows=rows, stdout=stdout, folder=self.folder
-        )
-        try:
+    def tty_of(self, *words: str, **env: str) -> Generator[Tty]:
+        """A process that we may wait for: Python with these words, in a terminal of its own."""
+
+        def start(line: int, stdout: int) -> "subprocess.Popen[str]":
+            return subprocess.Popen(
+                [sys.executable, "-c", nursery.AT_A_TERMINAL, *words],
+                env=self.env | env,
+                cwd=self.folder,
+                stdin=line,
+                stdout=stdout,
+                stderr=line,
+                text=True,
+                start_new_session=True,
+            )
+
+        with closing(Tty(start, columns=80, rows=24, stdout=None)) as at:
             yield at
-        finally:
-            at.close()
 
 
 def agent(name: str) -> str:

@@ -19,6 +19,7 @@ from pullcord.core.events import PauseRequested
 from pullcord.core.states import RunState
 from pullcord.journal.journal import Journal
 from pullcord.journal.sqlite import SqliteStore
+from tests import nursery
 from tests.cli.serving import serve
 from tests.cli.terminal import Terminal, agent
 from tests.tui.store import Office
@@ -39,8 +40,9 @@ class Tty:
         ours, theirs = pty.openpty()
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
         self._fd = ours
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "pullcord", *words],
+        self.process = nursery.start(
+            "pullcord",
+            *words,
             stdin=theirs,
             stdout=theirs,
             stderr=theirs,

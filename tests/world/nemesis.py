@@ -11,6 +11,7 @@ import json
 import os
 import random
 import signal
+import subprocess
 import sys
 import time
 import urllib.request
@@ -22,6 +23,7 @@ import msgspec
 from pullcord import RunState
 from pullcord.core.states import TERMINAL
 from pullcord.errors import PullcordError
+from tests import nursery
 from tests.world.effects import now
 from tests.world.judge import Asked, Evidence, Pull
 from tests.world.lives import KINDS, LEASE_S, Given, Op
@@ -105,18 +107,18 @@ class Hand:
 
     async def _command(self, *words: str) -> tuple[int, dict[str, Any]]:
         store = self._world.place.address()
-        process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "pullcord", *words, "--store", store, "--json", "--by", "ana",
-            stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.DEVNULL,
-        )  # fmt: skip
-        try:
-            said, _ = await process.communicate()
-        except asyncio.CancelledError:
-            process.kill()
-            await process.wait()
-            raise
-        return process.returncode or 0, json.loads(said)
+        with nursery.start(
+            *("pullcord", *words, "--store", store, "--json", "--by", "ana"),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        ) as process:
+            try:
+                said, _ = await asyncio.to_thread(process.communicate)
+            except asyncio.CancelledError:
+                process.kill()
+                raise
+        return process.returncode, json.loads(said)
 
     async def engage(self, agent: str = "") -> None:
         scope = ["--agent", agent] if agent else []

@@ -19,7 +19,6 @@ from tests.world.places import State
 from tests.world.scenes import Scene
 from tests.world.stage import world
 
-pytestmark = [pytest.mark.xdist_group("world")]
 CASES: Final[list[tuple[str, State, bool]]] = [
     ("postgres", "stalled", True),
     ("postgres", "cut", True),

@@ -29,7 +29,7 @@ from tests.world.judge import account, judge, summary
 from tests.world.nemesis import played
 from tests.world.planted import PLANTS
 
-pytestmark = [pytest.mark.xdist_group("world"), pytest.mark.timeout(7200 if FULL else 300)]
+pytestmark = pytest.mark.timeout(7200 if FULL else 300)
 
 STORES: Final = ("sqlite", "postgres")
 WORLDS: Final = 100 if FULL else 2  # of each store
