@@ -1,14 +1,17 @@
 """What people get wrong at first is refused where they wrote it, with what to write instead."""
 
 import gc
+import os
+import threading
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import pullcord
-from pullcord import Context, Retry, RunFailed
+from pullcord import Context, Retry, RunFailed, Runtime
 from pullcord.core.conditions import Condition, Facts, Used
 from pullcord.core.limits import check_condition
 from pullcord.errors import InvalidInput, NotEntered
@@ -72,18 +75,31 @@ async def test_agents_that_can() -> None:
 
 
 async def test_a_runtime_that_nobody_has_entered(tmp_path: Path) -> None:
-    runtime = pullcord.open(tmp_path / "s.db", agents={"report": report})
-    with pytest.raises(NotEntered, match="async with runtime"):
-        await runtime.start(report)
-    assert await runtime.list() == []
-    async with stage(tmp_path / "s.db", asks=asks) as other:
-        await question(await other.start("asks", run_id="r1"))
-    run = await runtime.get("r1")
-    with pytest.raises(NotEntered, match="wait for a run"):
-        await run.result()
-    with pytest.raises(NotEntered):
-        await run.fork()
+    """It has opened nothing, and says so whatever it is asked."""
+    files, threads = os.listdir("/proc/self/fd"), threading.enumerate()
+    runtime = pullcord.open(tmp_path / "s.db", agents={"report": report}, on_stop=print)
+    asked: dict[str, Callable[[], Any]] = {
+        "start": lambda: runtime.start(report),
+        "get": lambda: runtime.get("r1"),
+        "list": runtime.list,
+        "fork": lambda: runtime.fork("r1", by="ana"),
+        "forget": lambda: runtime.forget("r1"),
+        "journal": lambda: runtime.journal,
+        "clock": lambda: runtime.clock,
+    }
+    assert asked.keys() == {n for n in vars(Runtime) if n[0] != "_"} - {"aclose"}
+    for ask in asked.values():
+        with pytest.raises(NotEntered, match="async with runtime"):
+            await ask()
+    assert (os.listdir("/proc/self/fd"), threading.enumerate()) == (files, threads)
     await runtime.aclose()
+    assert not list(tmp_path.iterdir())
+
+
+async def test_a_runtime_is_entered_once(tmp_path: Path) -> None:
+    async with pullcord.open(tmp_path / "s.db", agents={"report": report}) as runtime:
+        with pytest.raises(InvalidInput, match=r"entered before.*pullcord\.open"):
+            await runtime.__aenter__()
 
 
 def test_the_public_names_can_be_completed() -> None:

@@ -18,7 +18,6 @@ from pullcord.errors import InvalidInput
 P = ParamSpec("P")
 R = TypeVar("R")
 Approve: TypeAlias = Callable[[Call], bool] | Literal["always", "never"]
-Policies: TypeAlias = Mapping[str, "Policy | Tool[..., Any] | Mapping[str, Any]"]
 _DAY_S = 24 * 3600.0
 
 
@@ -205,6 +204,9 @@ class Tool(Generic[P, R]):
             said = [f"{name} is missing" for name in missing] + [f"it has no {n}" for n in unknown]
             raise InvalidInput(f"Tool {self.name!r} cannot be called like that: {', '.join(said)}.")
         return args
+
+
+Policies: TypeAlias = Mapping[str, Policy | Tool[..., Any] | Mapping[str, Any]]
 
 
 @overload
