@@ -8,14 +8,26 @@ and `approve=` are handed the `Call`. A command leaves a `CommandResult`, a tool
 
 from pullcord.core.calls import Call, Happened, ToolContext
 from pullcord.runtime.calling import Command, CommandResult
-from pullcord.runtime.context import Queued
+from pullcord.runtime.queued import Queued
 from pullcord.runtime.shell import shell
-from pullcord.runtime.tools import Policy, Retry, Tool, always, tool
+from pullcord.runtime.tools import (
+    CommandTool,
+    Declared,
+    DeferredTool,
+    Policy,
+    Retry,
+    Tool,
+    always,
+    tool,
+)
 
 __all__ = [
     "Call",
     "Command",
     "CommandResult",
+    "CommandTool",
+    "Declared",
+    "DeferredTool",
     "Happened",
     "Policy",
     "Queued",

@@ -7,16 +7,17 @@ import subprocess
 import sys
 import types
 import typing
-from collections.abc import Iterator
+from collections.abc import Awaitable, Coroutine, Iterator
 from importlib import import_module
 from pathlib import Path
-from typing import Any, get_args, get_type_hints
+from typing import Any, cast, get_args, get_type_hints
 
 import msgspec
 
 import pullcord
-from pullcord import errors
+from pullcord import errors, tools
 from pullcord.core import events
+from pullcord.runs import ChildRun
 
 ROOT = Path(pullcord.__file__).parent.parent.parent
 PUBLIC = (
@@ -65,7 +66,7 @@ def classes_in(hint: Any) -> Iterator[type]:
     """Every class of ours that is named in an annotation, at any depth."""
     if is_ours(origin := typing.get_origin(hint) or hint):
         yield origin
-    inside: list[Any] = hint if isinstance(hint, list) else [*get_args(hint)]
+    inside = cast("list[Any]", hint) if isinstance(hint, list) else [*get_args(hint)]
     for one in inside:
         yield from classes_in(one)
 
@@ -171,3 +172,20 @@ def test_the_page_lists_them() -> None:
     if current != wanted:
         page.write_text(f"{before}<!-- names -->\n{wanted}<!-- /names -->{after}")
     assert current == wanted, "docs/python.md was out of date; it has been written anew"
+
+
+def test_every_field_of_a_policy_can_be_declared() -> None:
+    assert hints_of(tools.Declared) == hints_of(tools.Policy)
+
+
+NAMED_BY_THEMSELVES = {"Context.step", "Context.tool"}
+"""tests/runs/test_what_people_get_wrong_is_explained.py has what Python says of these."""
+
+
+def test_python_can_name_a_call_that_was_not_awaited() -> None:
+    """It says `coroutine 'RunHandle.pause' was never awaited` of an `async def` alone."""
+    for kind in (pullcord.Context, pullcord.RunHandle, pullcord.Runtime, ChildRun, tools.Queued):
+        for name, function in members_of(kind):
+            waits = typing.get_origin(hints_of(function).get("return")) in (Coroutine, Awaitable)
+            by_itself = f"{kind.__name__}.{name}" in NAMED_BY_THEMSELVES
+            assert waits == by_itself, f"{kind.__name__}.{name}"

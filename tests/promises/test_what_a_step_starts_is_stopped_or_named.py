@@ -21,6 +21,7 @@ from pullcord.killswitch.engaging import pull
 from pullcord.killswitch.flags import Scope, new_note
 from pullcord.runtime.runtime import housekeeper_of
 from tests.cli.terminal import Terminal
+from tests.declaring import declared_as
 from tests.promises.children import Child, child
 from tests.promises.starters import NAMED, STOPPED, Way, Witness, forever, ticks, ticks_in_loop
 from tests.runs.stage import S, happened, seen, stage
@@ -41,7 +42,7 @@ def starts(way: Way, witness: Witness, *, as_tool: bool = False, **declared: Any
         await way(witness)
 
     work.__name__ = "work"
-    tool = pullcord.tool(**declared)(work)
+    tool = declared_as(**declared)(work)
 
     async def agent(ctx: Context) -> None:
         await (ctx.tool(tool) if as_tool else ctx.step("work", work))

@@ -4,6 +4,7 @@ deploy, its time, or an agent that waits no longer. Whoever answers it then is t
 import asyncio
 import functools
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -588,7 +589,7 @@ async def test_a_denial_is_not_asked_about_again_because_of_a_deploy(tmp_path: P
     """Its agent was told no, and went on without it."""
     bank = Bank()
 
-    def asking(pay: Any) -> Any:
+    def asking(pay: Callable[..., Any]) -> Any:
         async def agent(ctx: Context) -> Any:
             return [await told(ctx.tool(pay, 100)), await ctx.ask("Go on?")]
 

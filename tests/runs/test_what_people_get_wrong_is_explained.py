@@ -24,6 +24,10 @@ async def report(ctx: Context) -> str:
     return "done"
 
 
+async def asks_nobody() -> str:
+    return "done"
+
+
 async def asks(ctx: Context) -> str:
     await ctx.ask("go on?")
     return "done"
@@ -138,13 +142,13 @@ async def test_a_context_that_is_used_inside_a_step(inside: str) -> None:
         async def work() -> None:
             match inside:
                 case "step":
-                    await ctx.step("inner", report)
+                    await ctx.step("inner", asks_nobody)
                 case "say":
                     await ctx.say("hello")
                 case "ask":
                     await ctx.ask("ok?")
                 case "tool":
-                    await ctx.tool(report)
+                    await ctx.tool(asks_nobody)
                 case _:
                     await ctx.spawn("agent")
 
@@ -157,8 +161,8 @@ async def test_a_context_that_is_used_inside_a_step(inside: str) -> None:
 
 async def test_a_forgotten_await_names_the_call() -> None:
     async def agent(ctx: Context) -> str:
-        ctx.step("charge the card", report)  # pyright: ignore[reportUnusedCoroutine]
-        ctx.tool(report)  # pyright: ignore[reportUnusedCoroutine]
+        ctx.step("charge the card", asks_nobody)  # pyright: ignore[reportUnusedCoroutine]
+        ctx.tool(asks_nobody)  # pyright: ignore[reportUnusedCoroutine]
         return "done"
 
     with warnings.catch_warnings(record=True) as seen:
@@ -168,7 +172,7 @@ async def test_a_forgotten_await_names_the_call() -> None:
         gc.collect()
     said = [str(warning.message) for warning in seen]
     assert any("ctx.step('charge the card', ...)' was never awaited" in one for one in said)
-    assert any("ctx.tool(report, ...)' was never awaited" in one for one in said)
+    assert any("ctx.tool(asks_nobody, ...)' was never awaited" in one for one in said)
 
 
 # --- numbers ---

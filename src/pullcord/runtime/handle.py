@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
-from typing import Any, Protocol, TypedDict, Unpack
+from typing import Any, Generic, Protocol, TypedDict, Unpack
 
 import msgspec
 
@@ -37,6 +37,7 @@ from pullcord.errors import NotReached
 from pullcord.journal.journal import Journal
 from pullcord.journal.reading import START, Cursor, Item
 from pullcord.journal.store import LiveText
+from pullcord.runtime.agents import Result
 from pullcord.runtime.left_behind import name_if_stopped
 from pullcord.runtime.limiting import Given
 from pullcord.runtime.outcome import outcome
@@ -73,8 +74,9 @@ class Forks(Protocol):
         ...
 
 
-class RunHandle:
-    """One run. Every control returns when it is durable, with an `Ack` that names the winner."""
+class RunHandle(Generic[Result]):
+    """One run, and what its agent returns. Every control returns when it is durable, with an `Ack`
+    that names the winner."""
 
     def __init__(self, run_id: str, journal: Journal, forks: Forks) -> None:
         self.id = run_id
@@ -239,7 +241,7 @@ class RunHandle:
         cut = {e.event.part: e.event.text for e in records if isinstance(e.event, TextEnded)}
         return receipt(run, cut, await self._journal.members(self.id))
 
-    async def result(self) -> Any:
+    async def result(self) -> Result:
         """Wait until the run has ended and return what the agent returned.
 
         Raises:
@@ -264,7 +266,7 @@ class RunHandle:
         by: str = "program",
         limits: Given = None,
         on_exhausted: Then | None = None,
-    ) -> "RunHandle":
+    ) -> "RunHandle[Result]":
         """Start a new run that finds everything answered which this one had finished up to record
         `at` (default: all of it). This one is not touched. What it has used of its limits counts
         for the new one, which has the same, or those it is given."""
@@ -286,7 +288,7 @@ class RunHandle:
         check_text(question, field="question", empty=False)
         return await self._forks.fork(self.id, aside=question, by=by)
 
-    async def again(self, *, by: str = "program") -> "RunHandle":
+    async def again(self, *, by: str = "program") -> "RunHandle[Result]":
         """Try a failed run again: what it had finished is not repeated, what failed is."""
         run = await self.look()
         if run.state is not RunState.FAILED:

@@ -2,7 +2,7 @@
 
 import logging
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import Any, Final, Literal, TypeAlias, Unpack, get_args
 
 from pullcord.core.commands import Forget, Redirect
@@ -23,7 +23,7 @@ from pullcord.journal.clock import Clock
 from pullcord.journal.journal import Journal
 from pullcord.journal.ledger import Append, Order
 from pullcord.journal.store import Head
-from pullcord.runtime.agents import Agent, Foreign, Function, as_agents, name_of
+from pullcord.runtime.agents import Agent, Foreign, Function, Result, as_agents, name_of
 from pullcord.runtime.elsewhere import is_elsewhere, refusal
 from pullcord.runtime.forgetting import Forgetting, Which, forget, wanted_of
 from pullcord.runtime.forking import Fork, born_of
@@ -147,7 +147,7 @@ class Runtime:
 
     async def start(
         self,
-        agent: "str | Function | Foreign",
+        agent: str | Callable[..., Coroutine[Any, Any, Result]] | Foreign,
         given: Any = None,
         *,
         run_id: str | None = None,
@@ -159,7 +159,7 @@ class Runtime:
         limits: Given = None,
         on_exhausted: Then | None = None,
         runaway: Runaway | None = None,
-    ) -> RunHandle:
+    ) -> RunHandle[Result]:
         """Start a run of this agent and return it at once; it is durable, whatever happens next.
 
         A thread is a conversation: its runs are driven one after the other, and each finds in
