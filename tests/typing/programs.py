@@ -95,6 +95,8 @@ async def handles(runtime: pullcord.Runtime) -> None:
     await run.pause(buy="ana")  # reportCallIssue
     run.pause(by="ana")  # reportUnusedCoroutine
     run.cancel(by="ana")  # reportUnusedCoroutine
+    await run.edit("pay-1", {"amount": 5}, by="ana")
+    await run.approve("pay-1", args={"amount": 5})  # reportCallIssue
     run.result()  # reportUnusedCoroutine
     runtime.start(steps)  # reportUnusedCoroutine
     runtime.list()  # reportUnusedCoroutine

@@ -104,18 +104,20 @@ class RunHandle(Generic[Result]):
         """Answer an open question. Of several answers the first counts."""
         return await self._ask(Answer(question=question, value=dump(value), **_by(who)))
 
-    async def approve(
-        self,
-        question: str,
-        *,
-        args: Mapping[str, Any] | None = None,
-        call: str = "",
-        **who: Unpack[Signed],
+    async def approve(self, question: str, *, call: str = "", **who: Unpack[Signed]) -> Ack:
+        """Allow the call that an approval asks about, and no other. `call`: the digest that was
+        shown."""
+        return await self._ask(Approve(question=question, call=call, **_by(who)))
+
+    async def edit(
+        self, question: str, args: Mapping[str, Any], *, call: str = "", **who: Unpack[Signed]
     ) -> Ack:
-        """Allow the call that an approval asks about, and no other. With `args`, do not: those
-        are put in its place, and it is asked about anew. `call`: the digest that was shown."""
-        said = {"edited": args is not None, "args": dump(dict(args or {}))}
-        return await self._ask(Approve(question=question, call=call, **said, **_by(who)))
+        """Put these arguments in place of those that an approval asks about. Nothing is allowed by
+        it: the run asks anew, about the call as it is now. `call`: the digest that was shown."""
+        edited = Approve(
+            question=question, call=call, edited=True, args=dump(dict(args)), **_by(who)
+        )
+        return await self._ask(edited)
 
     async def deny(self, question: str, **who: Unpack[Signed]) -> Ack:
         """Do not allow it. The reason is what the agent is told."""
