@@ -10,7 +10,7 @@ from contextlib import aclosing
 from pydantic_ai import Agent, ModelMessage
 
 import pullcord
-from pullcord.journal.store import LiveText
+from pullcord.events import LiveText
 from pullcord.testing.scripted import Answer, Call, Delay, Say, ScriptedModel
 
 

@@ -22,7 +22,7 @@ from compare import afterwards
 from compare.situations import WORDS_BEFORE, Values
 from compare.stage import Stage, ms_between, short, told_of, told_running, words_in
 from pullcord import RunHandle, RunState, Runtime
-from pullcord.journal.store import LiveText
+from pullcord.events import LiveText
 
 WAY = "`run.cancel()`"
 

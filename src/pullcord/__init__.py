@@ -7,7 +7,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from pullcord import errors as errors
+    from pullcord import events as events
     from pullcord import guard as guard
+    from pullcord import hooks as hooks
+    from pullcord import limits as limits
+    from pullcord import options as options
+    from pullcord import runs as runs
+    from pullcord import tools as tools
     from pullcord.core.acks import Ack
     from pullcord.core.calls import Call, ToolContext
     from pullcord.core.events import Event, Record
@@ -20,6 +27,7 @@ if TYPE_CHECKING:
         PullcordError,
         RunCancelled,
         RunFailed,
+        RunStopped,
         StepError,
     )
     from pullcord.runtime.agents import Agent
@@ -53,6 +61,7 @@ _HOME = {
     "RunFailed": "errors",
     "RunHandle": "runtime.handle",
     "RunState": "core.states",
+    "RunStopped": "errors",
     "Runtime": "runtime.runtime",
     "StepError": "errors",
     "ToolContext": "core.calls",
@@ -62,6 +71,8 @@ _HOME = {
     "shell": "runtime.shell",
     "tool": "runtime.tools",
 }
+
+_MODULES = ("errors", "events", "guard", "hooks", "limits", "options", "runs", "tools")
 
 __all__ = [
     "Ack",
@@ -82,6 +93,7 @@ __all__ = [
     "RunFailed",
     "RunHandle",
     "RunState",
+    "RunStopped",
     "Runtime",
     "StepError",
     "ToolContext",
@@ -95,12 +107,12 @@ __all__ = [
 
 def __dir__() -> list[str]:
     """The public names: what a shell completes."""
-    return [*__all__, "guard", "__version__"]
+    return [*__all__, *_MODULES, "__version__"]
 
 
 def __getattr__(name: str) -> Any:
-    if name == "guard":
-        return import_module("pullcord.guard")
+    if name in _MODULES:
+        return import_module(f"pullcord.{name}")
     if name not in _HOME:
         raise AttributeError(f"module 'pullcord' has no attribute {name!r}")
     module = import_module(f"pullcord.{_HOME[name]}")

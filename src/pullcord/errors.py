@@ -12,7 +12,7 @@ PullcordError
 ├── KillSwitchEngaged      nothing may start until somebody releases the switch
 ├── KillSwitchFailed       the switch could not be moved; the message says what is true now
 ├── AgentUnknown           this runtime was not given such an agent
-├── NotEntered             a runtime was used and never entered, so that nothing drives its runs
+├── NotEntered             a runtime was used and never entered: its store is not open
 ├── StartedInTool          a program has started itself in the process of one of its tools
 ├── NotReached             the run ended, and never came to the state waited for
 ├── RunFailed              the agent raised: its result cannot be had
@@ -169,8 +169,9 @@ class NotEntered(PullcordError):
 
     def __init__(self, what: str) -> None:
         super().__init__(
-            f"Cannot {what}: this runtime was never entered, so nothing drives its runs. Nothing "
-            "was started. Use it inside: async with runtime: ... (in a web app, in its lifespan)"
+            f"Cannot {what}: this runtime was never entered, so its store is not open and nothing "
+            "drives its runs. Nothing was started. Use it inside: async with runtime: ... (in a "
+            "web app, in its lifespan)"
         )
 
 

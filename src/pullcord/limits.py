@@ -8,14 +8,18 @@ tools) or `pause_and_ask` (the default: somebody raises the cap, or cancels).
 """
 
 from pullcord.core.conditions import (
+    AllOf,
+    AnyOf,
     CalledTool,
     Condition,
     Deadline,
     External,
+    Facts,
     MaxSteps,
     MaxToolCalls,
     Never,
     NoOpenTools,
+    Not,
     Price,
     Said,
     Spent,
@@ -24,18 +28,25 @@ from pullcord.core.conditions import (
     When,
     WorkingTime,
 )
-from pullcord.core.limits import progress
+from pullcord.core.limits import Limits, Reached, Reserve, progress
 
 __all__ = [
+    "AllOf",
+    "AnyOf",
     "CalledTool",
     "Condition",
     "Deadline",
     "External",
+    "Facts",
+    "Limits",
     "MaxSteps",
     "MaxToolCalls",
     "Never",
     "NoOpenTools",
+    "Not",
     "Price",
+    "Reached",
+    "Reserve",
     "Said",
     "Spent",
     "Tokens",

@@ -117,9 +117,9 @@ async def test_a_no_and_its_reason_reach_the_model(till: Office) -> None:
 async def test_edited_arguments_are_checked_by_the_tool_and_asked_about_anew(till: Office) -> None:
     async with till.opened() as runtime:
         run = await runtime.start(till.agent, "pay")
-        await run.approve(await card(run), args={"amount": "much"}, by="ana")
+        await run.edit(await card(run), {"amount": "much"}, by="ana")
         again = await card(run, 2)  # not a number: the call as it was
-        await run.approve(again, args={"amount": 3}, by="ana")
+        await run.edit(again, {"amount": 3}, by="ana")
         last = await card(run, 3)
         asked = await happened(runtime, run.id, QuestionAsked)
         assert lines(till.path) == []
@@ -266,7 +266,7 @@ async def test_arguments_edited_by_a_person_pass_the_tools_own_check(tmp_path: P
         async with desk(agent) as runtime:
             run = await runtime.start(agent, "go")
             guest = {"name": edited, "born": "2001-01-01"}
-            await run.approve(await card(run), args={"guest": guest}, by="ana")
+            await run.edit(await card(run), {"guest": guest}, by="ana")
             await run.approve(await card(run, 2), by="ana")
             assert await run.result() == "Done."
         assert told in str(plain(model.requests[-1])[-1][1])

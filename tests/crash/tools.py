@@ -14,11 +14,11 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any, Final, NamedTuple
 
-import pullcord
 from pullcord import Call, Context, Habits, RunHandle, RunState, Runtime, ToolContext
 from pullcord.journal.journal import Journal
 from pullcord.runtime.tools import Tool
 from pullcord.testing.crashing import Scenario, Witness
+from tests.declaring import declared_as
 
 BOUND_S: Final = 60
 PROBES: Final = ("knows", "unsure", "")
@@ -114,7 +114,7 @@ _PROBE: Final = {"knows": knows, "unsure": unsure, "": None}
 
 def declared(place: str, effect: str, probe: str) -> Tool[..., Any]:
     function: Any = in_process if place == "process" else in_loop
-    return pullcord.tool(effect=effect, probe=_PROBE[probe], stop_grace_s=0.5)(function)
+    return declared_as(effect=effect, probe=_PROBE[probe], stop_grace_s=0.5)(function)
 
 
 # --- the agents ---------------------------------------------------------------------------------

@@ -173,7 +173,7 @@ async def test_what_somebody_has_edited_is_sent_to_the_letter(name: str, tmp_pat
     async with show(tmp_path) as runtime:
         run = await runtime.start(name)
         asked = await question(run, tool="send_memo")
-        await run.approve(asked, args=wanted, by="ana")
+        await run.edit(asked, wanted, by="ana")
         assert lines("outbox.jsonl") == []
         await allow(run, nth=2)
         assert "bo@northbeam.example" in str(await run.result())

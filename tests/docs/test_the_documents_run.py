@@ -50,7 +50,8 @@ def test_the_first_program_is_the_example_and_prints_what_the_readme_says() -> N
 
 def test_every_program_in_the_readme_is_part_of_an_example() -> None:
     examples = [path.read_text() for path in EXAMPLES]
-    for shown in re.findall(r"```python\n(.*?)```", README, re.DOTALL):
+    pages = README + (ROOT / "docs" / "python.md").read_text()
+    for shown in re.findall(r"```python\n(.*?)```", pages, re.DOTALL):
         assert any(shown in example for example in examples)
 
 
@@ -59,6 +60,7 @@ def test_every_program_in_the_readme_is_part_of_an_example() -> None:
     [
         ("one_winner.py", "ana: applied · bo: already"),
         ("family.py", "  survey: cancelled"),
+        ("watching.py", "returned 214\n5: Publish it?\n6: answered by ana\n"),
         ("careful.py", "stopped MaxSteps(4)"),
         ("writer.py", "In May the EU lost 2 customers."),
         ("drafts.py", "sent to ana\n('send',) ('draft', 'draft') ('crunch',) []"),

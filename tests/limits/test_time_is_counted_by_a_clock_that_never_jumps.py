@@ -17,6 +17,7 @@ from pullcord.core.limits import Limits
 from pullcord.journal.journal import Journal
 from pullcord.journal.ledger import Append, Appended, Lease
 from pullcord.limits import Deadline, WorkingTime
+from pullcord.runtime.runtime import housekeeper_of
 from pullcord.testing import ManualClock
 from tests.runs.stage import UNHURRIED, S, World, happened, question, seen, settles, stage
 
@@ -106,9 +107,10 @@ async def test_a_reboot_in_between_counts_as_nobodys_work(jump_s: float, tmp_pat
         run = await runtime.start("agent", limits=limits, on_exhausted="stop")
         await seen(run, StepStarted)
         clock.advance(7)
-        for task in list(runtime._tasks):  # pyright: ignore[reportPrivateUsage]
+        tasks = housekeeper_of(runtime).tasks
+        for task in list(tasks):
             task.cancel()  # the power is cut: nothing more is recorded
-        await asyncio.wait(runtime._tasks)  # pyright: ignore[reportPrivateUsage]
+        await asyncio.wait(tasks)
     clock.reboot("boot-2")
     clock.jump_wall(jump_s)
     clock.advance(900)
@@ -150,6 +152,7 @@ STOPPED_FOR_A_WHILE = """
 import asyncio, sys
 import pullcord
 from pullcord.limits import WorkingTime
+from pullcord.runtime.runtime import housekeeper_of
 
 async def wait(n):
     print("working", flush=True)

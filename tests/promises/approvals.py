@@ -126,7 +126,8 @@ class Desk:
     async def approve(self, run: RunHandle, card: QuestionAsked, **how: Any) -> None:
         verb = "edited" if "args" in how else "approved"
         self.bank.tell(f"{verb} {run.id} {shown_on(run.id, card)} {card.question}")
-        ack = await run.approve(card.question, call=card.call, by="ana", **how)
+        judge = run.edit if "args" in how else run.approve
+        ack = await judge(card.question, call=card.call, by="ana", **how)
         assert ack.verdict == "applied", ack
         self.bank.tell(f"acked {run.id} {ack.seq} {card.question}")
 

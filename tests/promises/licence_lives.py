@@ -17,6 +17,7 @@ from typing import Any
 
 import pullcord
 from pullcord import Context, Habits, RunState, Runtime
+from pullcord.journal.journal import Journal
 from pullcord.runtime.flight import Flight
 from tests.promises.lives import happens, say, told
 
@@ -61,8 +62,8 @@ class Charger:
 
 
 def opened(path: str, lease_s: str, **agents: Any) -> Runtime:
-    runtime = pullcord.open(path, agents=agents, habits=Habits(lease_s=float(lease_s)))
-    store: Any = runtime.journal._store  # pyright: ignore[reportPrivateUsage]
+    journal = Journal.open(path)
+    store: Any = journal._store  # pyright: ignore[reportPrivateUsage]
     write: Callable[[Any], Any] = store.write
 
     def one_at_a_time(job: Any) -> Any:
@@ -70,7 +71,7 @@ def opened(path: str, lease_s: str, **agents: Any) -> Runtime:
             return write(job)
 
     store.write = one_at_a_time
-    return runtime
+    return Runtime(journal, agents=agents, habits=Habits(lease_s=float(lease_s)))
 
 
 def stand_still() -> None:

@@ -35,7 +35,7 @@ async def work(file: str, what: str) -> None:
         await forever()
 
 
-async def agent(ctx: Context, given: list[str]) -> None:
+async def agent(ctx: Context, given: tuple[str, str]) -> None:
     await ctx.step("work", work, *given, effect="none")
     await ctx.ask("and now?")
 

@@ -28,6 +28,7 @@ from pullcord.journal.journal import Journal
 from pullcord.journal.ledger import Lease
 from pullcord.runtime.driver import Driver
 from pullcord.runtime.leaseholder import Leaseholder
+from pullcord.runtime.runtime import housekeeper_of
 from tests.numbers import outside
 from tests.promises.children import Child, child
 from tests.promises.licence_lives import Booker, Charger, ticker
@@ -374,10 +375,10 @@ async def test_for_a_run_that_was_let_go_nothing_begins(tmp_path: Path) -> None:
         other = await runtime.start("agent", run_id="r2")
         run = await runtime.start("agent", run_id="r1")
         await run.reached(S.RUNNING)
-        drivers = runtime._drivers  # pyright: ignore[reportPrivateUsage]
+        drivers = housekeeper_of(runtime).drivers
         await until(lambda: {"r1", "r2"} <= drivers.keys())
         (driver := drivers["r1"])._drop()  # pyright: ignore[reportPrivateUsage] - as when another has taken it over
-        assert runtime.licence.holds
+        assert housekeeper_of(runtime).licence.holds
         with pytest.raises(Fenced):
             await driver.licensed()
         go_on.set()

@@ -6,6 +6,7 @@ the same key, is simply done again.
 """
 
 import asyncio
+from collections.abc import Callable
 from contextlib import aclosing, suppress
 from pathlib import Path
 from typing import Any, Final
@@ -28,6 +29,7 @@ from pullcord.core.values import dump, load
 from pullcord.journal.ledger import Append
 from pullcord.runtime.identity import LONG_IDS, Identity, Scope
 from pullcord.runtime.memory import Memory
+from tests.declaring import declared_as
 from tests.runs import some_tools
 from tests.runs.stage import HASTY, S, World, happened, question, seen, stage
 
@@ -70,7 +72,7 @@ async def gives_what_cannot_be_stored(path: str) -> Any:
     return object()
 
 
-def calls(tool: Any, outside: Outside) -> Agent:
+def calls(tool: Callable[..., Any], outside: Outside) -> Agent:
     async def agent(ctx: Context) -> Any:
         return {"gave": await ctx.tool(tool, str(outside.path))}
 
@@ -142,7 +144,9 @@ async def hands_on(ctx: Context) -> Any:
 @pytest.mark.parametrize(
     "tool", [takes_too_long, some_tools.is_killed, gives_what_cannot_be_stored]
 )
-async def test_what_a_failed_child_may_have_done_is_asked_about(tmp_path: Path, tool: Any) -> None:
+async def test_what_a_failed_child_may_have_done_is_asked_about(
+    tmp_path: Path, tool: Callable[..., Any]
+) -> None:
     outside = Outside(tmp_path / "world")
     done = Outside(tmp_path / "done")
 
@@ -486,7 +490,7 @@ async def test_the_probe_of_a_call_that_may_have_happened_is_asked_in_its_first_
         return call.happened("receipt 12") if outside.did else False
 
     declared: dict[str, Any] = {} if function is some_tools.is_killed else {"timeout_s": 0.2}
-    tool = pullcord.tool(stop_grace_s=0, probe=found, **declared)(function)
+    tool = declared_as(stop_grace_s=0, probe=found, **declared)(function)
     async with stage(agent=calls(tool, outside)) as runtime:
         run = await runtime.start("agent")
         assert await run.result() == {"gave": "receipt 12"}
@@ -532,15 +536,17 @@ async def test_a_probe_says_in_a_fork_too_and_is_handed_the_key_of_the_first_cal
 async def test_what_may_be_done_twice_is_done_again_with_the_same_key(effect: str) -> None:
     keys: list[str] = []
 
-    @pullcord.tool(timeout_s=0.2, stop_grace_s=0, effect=effect)
+    @declared_as(timeout_s=0.2, stop_grace_s=0, effect=effect)
     async def put_it(ctx: ToolContext) -> str:
         keys.append(ctx.idempotency_key)
         if len(keys) < 3:
             await asyncio.Event().wait()
         return "done"
 
+    tool: Callable[..., Any] = put_it
+
     async def agent(ctx: Context) -> Any:
-        return await ctx.tool(put_it)
+        return await ctx.tool(tool)
 
     async with stage(agent=agent) as runtime:
         run = await runtime.start("agent")

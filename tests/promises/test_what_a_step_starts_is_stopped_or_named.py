@@ -19,7 +19,9 @@ from pullcord.journal.journal import Journal
 from pullcord.killswitch import mark
 from pullcord.killswitch.engaging import pull
 from pullcord.killswitch.flags import Scope, new_note
+from pullcord.runtime.runtime import housekeeper_of
 from tests.cli.terminal import Terminal
+from tests.declaring import declared_as
 from tests.promises.children import Child, child
 from tests.promises.starters import NAMED, STOPPED, Way, Witness, forever, ticks, ticks_in_loop
 from tests.runs.stage import S, happened, seen, stage
@@ -40,7 +42,7 @@ def starts(way: Way, witness: Witness, *, as_tool: bool = False, **declared: Any
         await way(witness)
 
     work.__name__ = "work"
-    tool = pullcord.tool(**declared)(work)
+    tool = declared_as(**declared)(work)
 
     async def agent(ctx: Context) -> None:
         await (ctx.tool(tool) if as_tool else ctx.step("work", work))
@@ -455,7 +457,7 @@ async def test_what_goes_on_of_a_run_that_is_no_longer_in_memory_is_named(
         run = await runtime.start("finished", run_id="r1")
         await seen(run, QuestionAsked)
         if not is_reopened:
-            await runtime.let_go(run.id)
+            await housekeeper_of(runtime).let_go(run.id)
             assert left.said in await stopped(runtime, run, how)
     if is_reopened:
         async with stage(path, habits=habits, **left.agents) as runtime:
@@ -471,7 +473,7 @@ async def test_what_goes_on_of_a_parked_run_is_named_when_another_process_stops_
     async with stage(path, habits=Habits(park_after_s=0), **left.agents) as runtime:
         run = await runtime.start("finished", run_id="r1")
         await seen(run, QuestionAsked)
-        await runtime.let_go(run.id)
+        await housekeeper_of(runtime).let_go(run.id)
         command = [sys.executable, "-m", "pullcord", "pause", "r1", "--store", str(path)]
         other = await asyncio.create_subprocess_exec(*command)
         assert await other.wait() == 0

@@ -40,6 +40,7 @@ from pullcord.journal.schema import MIGRATIONS
 from pullcord.journal.sqlite import SqliteStore
 from pullcord.journal.sqlite_look import looking_at
 from pullcord.journal.verify import verify
+from pullcord.runtime.runtime import housekeeper_of
 from tests.promises.test_a_snapshot_is_only_a_cache import edit
 from tests.runs.stage import World, stage
 
@@ -412,7 +413,7 @@ async def _look(given: str) -> str:
 async def _ended(runtime: Runtime, given: str, **more: Any) -> RunHandle:
     run = await runtime.start("agent", given, **more)
     await run.result()
-    await runtime.let_go(run.id)
+    await housekeeper_of(runtime).let_go(run.id)
     return run
 
 
@@ -459,7 +460,7 @@ async def test_what_would_go_on_from_it_is_refused_and_says_who_deleted_it() -> 
         run = await _ended(runtime, "May", thread="talk")
         fork = await run.fork()
         await fork.result()
-        await runtime.let_go(fork.id)
+        await housekeeper_of(runtime).let_go(fork.id)
         assert (await run.forget(by="ana", reason="her wish")).verdict == "applied"
         told = "payloads were deleted on .* by ana: her wish"
         for going_on in (run.fork, run.result, run.receipt, fork.fork):
@@ -500,7 +501,7 @@ async def test_children_go_with_the_run_that_they_worked_for(tmp_path: Path) -> 
     async with stage(path, agent=_agent, parent=parent) as runtime:
         run = await runtime.start("parent", "May")
         await run.result()
-        await runtime.let_go(run.id)
+        await housekeeper_of(runtime).let_go(run.id)
         [child] = (await run.look()).children
         made = await runtime.forget(run.id, yes=True)
         assert {one.run for one in made.gone} == {run.id, child}
@@ -516,7 +517,7 @@ async def test_what_is_quarantined_is_evidence_until_somebody_names_it() -> None
         await run.reached(RunState.WAITING)
         await run.cancel(by="guard", quarantine=True)
         await run.reached(RunState.CANCELLED)
-        await runtime.let_go(run.id)
+        await housekeeper_of(runtime).let_go(run.id)
         [kept] = (await runtime.forget(older_than_s=0, yes=True)).kept
         assert "evidence" in kept.kept
         [gone] = (await runtime.forget(run.id, yes=True)).gone

@@ -23,7 +23,7 @@ async def answer(run: RunHandle, task: Task, by: str) -> Ack:
         case "approve":
             return await run.approve(task.question, by=by)
         case "edit":
-            return await run.approve(task.question, args={"amount": 1}, by=by)
+            return await run.edit(task.question, {"amount": 1}, by=by)
         case "deny":
             return await run.deny(task.question, by=by, reason="no")
         case "cancel":

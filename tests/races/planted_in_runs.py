@@ -19,9 +19,9 @@ from pullcord.runtime import steps
 from pullcord.runtime.driver import Driver
 from pullcord.runtime.entry import Entry
 from pullcord.runtime.flight import Flight
+from pullcord.runtime.housekeeping import Housekeeper
 from pullcord.runtime.memory import Memory, Past
 from pullcord.runtime.ownership import Ownership
-from pullcord.runtime.runtime import Runtime
 from pullcord.runtime.undoing import Undoing
 
 Plant = Callable[[pytest.MonkeyPatch], None]
@@ -111,10 +111,10 @@ def waits_although_the_answer_has_come(patch: pytest.MonkeyPatch) -> None:
 
 
 def hears_nothing_of_what_others_do(patch: pytest.MonkeyPatch) -> None:
-    def changed(_self: Runtime, _runs: Changed) -> None:
+    def changed(_self: Housekeeper, _runs: Changed) -> None:
         pass
 
-    patch.setattr(Runtime, "_changed", changed)
+    patch.setattr(Housekeeper, "_changed", changed)
 
 
 def parks_without_giving_the_run_back(patch: pytest.MonkeyPatch) -> None:

@@ -31,7 +31,7 @@ from pullcord.journal.journal import Journal
 from pullcord.journal.memory import MemoryStore
 from pullcord.journal.watch import Changed
 from pullcord.runtime.runtime import Runtime
-from pullcord.runtime.tools import Policy, Tool
+from pullcord.runtime.tools import DeferredTool, Policy, Tool
 from pullcord.testing.schedules import ScheduleLoop, SteppedHands
 from tests.races.laws import journals_of, record_laws, stop_laws
 from tests.races.world import Dead, MortalHands
@@ -317,7 +317,8 @@ class Agents:
 
     async def pays(self, ctx: Context) -> str:
         pay = Tool(self.do, Policy(approve="always"), name="once-pay")
-        later = Tool(self.do, Policy(approve="always", deferred=True), name="once-later")
+        policy = Policy(approve="always", deferred=True)
+        later: DeferredTool[[str, str], str] = DeferredTool(self.do, policy, name="once-later")
         queued = await ctx.tool(later, ctx.run_id, "once-later")
         try:
             await ctx.tool(pay, ctx.run_id, "once-pay")

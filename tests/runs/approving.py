@@ -14,6 +14,7 @@ from pullcord.runtime.agents import Function
 from pullcord.runtime.hooks import Notify
 from pullcord.runtime.tools import Policies, Tool
 from pullcord.testing import ManualClock
+from tests.declaring import declared_as
 from tests.runs.stage import BOUND_S, seen
 
 DAY_S: Final = 24 * 3600.0
@@ -63,7 +64,7 @@ class Bank:
     def pay(self, **declared: Any) -> Tool[..., Any]:
         """The tool, which needs approval unless declared otherwise."""
 
-        @pullcord.tool(**{"approve": "always", **declared})
+        @declared_as(**{"approve": "always", **declared})
         async def pay(amount: int, to: str = "bob") -> str:
             await self.pay_out((amount, to))
             return f"paid {amount} to {to}"

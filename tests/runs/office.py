@@ -4,11 +4,11 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any
 
-import pullcord
 from pullcord import Call, Context, Receipt, RunHandle, StepError, ToolContext
 from pullcord.runtime.agents import Function
 from pullcord.runtime.tools import Tool
 from pullcord.testing import ManualClock
+from tests.declaring import declared_as
 from tests.runs.stage import question
 from tests.runs.undo_tools import QUICK
 
@@ -46,7 +46,7 @@ class Office:
 
         do.__name__ = name
         policy: dict[str, Any] = {"undo": self.undo, "undo_retry": QUICK, **declared}
-        return pullcord.tool(**policy)(do)
+        return declared_as(**policy)(do)
 
     def tools(self, names: str, **declared: Any) -> list[Tool[..., Any]]:
         """One for each word."""

@@ -8,7 +8,6 @@ from typing import Any, Final, TypeVar
 
 import pytest
 
-import pullcord
 from pullcord import Call, Context, Habits, Receipt, Runtime
 from pullcord.core.commands import Cancel
 from pullcord.core.events import StepInterrupted
@@ -18,6 +17,7 @@ from pullcord.journal.ledger import Ledger
 from pullcord.journal.memory import MemoryStore
 from pullcord.journal.store import Store, Transaction
 from pullcord.testing.crashing import WrappedStore
+from tests.declaring import declared_as
 from tests.runs import some_tools
 from tests.runs.stage import BOUND_S, S
 
@@ -52,8 +52,8 @@ async def _in_loop(path: str, what: str) -> bool:
 
 
 async def cancelled_at(at: int, place: str, path: Path) -> tuple[Receipt, list[StepInterrupted]]:
-    declared = pullcord.tool(undo=forgets, **({} if place == "loop" else {"run_in": place}))
-    tool = declared(_in_loop if place == "loop" else some_tools.happened)
+    declared = declared_as(undo=forgets, **({} if place == "loop" else {"run_in": place}))
+    tool: Callable[..., Any] = declared(_in_loop if place == "loop" else some_tools.happened)
 
     async def agent(ctx: Context) -> Any:
         return await ctx.tool(tool, str(path), "entered")

@@ -28,6 +28,7 @@ from pullcord.core.events import (
 )
 from pullcord.errors import InvalidInput
 from pullcord.runtime.tools import Policy
+from tests.declaring import declared_as
 from tests.runs import undo_tools
 from tests.runs.office import Office, WatchedClock, calling, cancelled, step_of, until
 from tests.runs.stage import HASTY, S, children, events, happened, names, question, seen, stage
@@ -911,7 +912,7 @@ async def test_what_a_tool_does_that_could_not_be_stopped_is_pointed_out_until_i
         return "made"
 
     make.__name__ = "a"
-    undo = pullcord.tool(effect=undo_effect)(office.undo)
+    undo = declared_as(effect=undo_effect)(office.undo)
     tool = pullcord.tool(run_in="thread", undo=undo, stop_grace_s=0)(make)
     async with stage(agent=calling(tool)) as runtime:
         run = await runtime.start("agent")
@@ -943,7 +944,7 @@ async def test_what_took_too_long_and_cannot_be_stopped_is_not_called_undone() -
 
     make.__name__ = "a"
     declared: dict[str, Any] = {"timeout_s": 0.01, "stop_grace_s": 0}
-    tool = pullcord.tool(run_in="thread", undo=office.undo, **declared)(make)
+    tool = declared_as(run_in="thread", undo=office.undo, **declared)(make)
     async with stage(agent=calling(tool)) as runtime:
         run = await runtime.start("agent")
         before = await cancelled(run)

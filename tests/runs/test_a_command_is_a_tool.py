@@ -148,6 +148,8 @@ async def test_a_tool_that_says_no_command_fails_and_nothing_has_begun(what: Any
 
 # --- what cannot be run -------------------------------------------------------------------------
 
+RED: Final = cast("Any", {"colour": "red"})
+
 LONG: Final = "x" * 200_000  # longer than the kernel takes one argument to be
 UNABLE: Final[dict[str, tuple[str, Calls]]] = {
     "no such command": ("no-such-command", lambda ctx: ctx.exec("no-such-command")),
@@ -164,7 +166,10 @@ REFUSED: Final[dict[str, tuple[str, Calls]]] = {
     "a NUL": ("it has a NUL character", lambda ctx: ctx.exec("echo", "a\0b")),
     "a number": ("it is int, not text", lambda ctx: ctx.exec("echo", cast("Any", 1))),
     "half a character": ("half of a surrogate pair", lambda ctx: ctx.exec("echo", "\ud800")),
-    "no policy": ("A tool cannot declare colour", lambda ctx: ctx.exec("echo", colour="red")),
+    "no policy": (
+        "A tool cannot declare colour",
+        lambda ctx: ctx.exec("echo", **RED),
+    ),
 }
 
 

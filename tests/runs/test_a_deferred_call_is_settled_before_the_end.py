@@ -123,7 +123,7 @@ async def test_an_edited_one_is_shown_again_and_made_as_it_was_approved() -> Non
     bank = Bank()
     async with office(agent=forgetful(bank)) as runtime:
         run = await runtime.start("agent")
-        await run.approve((await card(run)).question, args={"amount": 50})
+        await run.edit((await card(run)).question, {"amount": 50})
         second = await card(run, nth=2)
         assert args_of(second)["amount"] == 50
         assert (50, "bob") not in bank.tried

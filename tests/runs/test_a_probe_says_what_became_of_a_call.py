@@ -20,6 +20,7 @@ from pullcord.core.events import (
 )
 from pullcord.core.values import load
 from pullcord.runtime.tools import Tool
+from tests.declaring import declared_as
 from tests.runs import some_tools
 from tests.runs.stage import HASTY, happened, question, shown, stage
 
@@ -49,7 +50,7 @@ class Lives:
 
 
 def probed(probe: Probe, **declared: Any) -> Tool[..., Any]:
-    return pullcord.tool(probe=probe, **declared)(some_tools.waits_for)
+    return declared_as(probe=probe, **declared)(some_tools.waits_for)
 
 
 async def yes_async(call: Call) -> Any:

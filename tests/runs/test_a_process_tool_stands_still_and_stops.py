@@ -5,6 +5,7 @@ import asyncio
 import os
 import sys
 from collections import Counter
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
@@ -29,6 +30,7 @@ from pullcord.runtime.agents import Function
 from pullcord.runtime.tools import Tool
 from pullcord.testing import ManualClock
 from tests.conftest import FULL
+from tests.declaring import declared_as
 from tests.runs import some_tools
 from tests.runs.stage import HASTY, S, happened, question, seen, shown, stage, unowned
 
@@ -37,7 +39,7 @@ PATIENT: Final = 10**6
 MANY: Final = 20
 
 
-def calls(tool: Any, *args: Any) -> Function:
+def calls(tool: Callable[..., Any], *args: Any) -> Function:
     async def agent(ctx: Context) -> Any:
         return await ctx.tool(tool, *args)
 
@@ -206,7 +208,7 @@ async def test_calls_leave_nothing_open_in_this_process(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("effect", "maybe"), [("once", "maybe"), ("none", "")])
 async def test_one_that_takes_too_long_is_stopped_and_has_failed(effect: str, maybe: str) -> None:
     clock = ManualClock()
-    slow = pullcord.tool(timeout_s=10, effect=effect, stop_grace_s=0)(some_tools.ignores_sigterm)
+    slow = declared_as(timeout_s=10, effect=effect, stop_grace_s=0)(some_tools.ignores_sigterm)
 
     async def agent(ctx: Context) -> str:
         with pytest.raises(StepError) as told:
@@ -412,7 +414,7 @@ async def test_a_pause_lets_it_finish_if_it_says_so(tmp_path: Path) -> None:
 async def test_a_pause_cuts_it_if_it_or_somebody_says_so(tmp_path: Path, how: str) -> None:
     there = tmp_path / "there"
     says = {"on_pause": "cancel"} if how == "on_pause" else {}
-    cut = pullcord.tool(effect="idempotent", **says)(some_tools.waits_for)
+    cut = declared_as(effect="idempotent", **says)(some_tools.waits_for)
     async with stage(agent=calls(cut, str(there))) as runtime:
         run = await begun(runtime)
         await run.pause(by="ana", now=how == "now")

@@ -25,6 +25,7 @@ from pullcord.core.values import load
 from pullcord.runtime.agents import Function
 from pullcord.runtime.tools import Tool
 from pullcord.testing import ManualClock
+from tests.declaring import declared_as
 from tests.runs.stage import HASTY, S, happened, question, seen, stage
 
 HURRY_S = 0.05
@@ -253,7 +254,7 @@ async def test_a_thread_that_ends_within_the_grace_was_not_stopped_but_has_happe
 
 def outlasts(desk: Desk, how: str, **declared: Any) -> Tool[..., Any]:
     place = "thread" if how == "blocks" else ""
-    return pullcord.tool(timeout_s=10, run_in=place, **declared)(getattr(desk, how))
+    return declared_as(timeout_s=10, run_in=place, **declared)(getattr(desk, how))
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,8 @@ from pullcord.core.events import StepFailed, StepFinished, StepStarted
 from pullcord.core.values import load
 from pullcord.errors import InvalidInput, Unstorable
 from pullcord.runtime.agents import Function
-from pullcord.runtime.tools import Policy
+from pullcord.runtime.tools import Policy, Tool
+from tests.declaring import declared_as
 from tests.runs import some_tools
 from tests.runs.stage import happened, stage, two_lives
 
@@ -82,7 +83,7 @@ async def test_what_a_tool_declares_stands_in_its_intent_however_it_was_declared
     def call(ctx: Context) -> Awaitable[Any]:
         return ctx.tool(some_tools.add, 1)
 
-    by_itself = pullcord.tool(**declared)(some_tools.add)
+    by_itself: Tool[..., Any] = declared_as(**declared)(some_tools.add)
     intents = [
         await intent_of(lambda ctx: ctx.tool(by_itself, 1)),
         await intent_of(call, tools={"add": declared}),
@@ -162,7 +163,7 @@ async def test_what_no_tool_can_declare_is_refused_by_name(
 ) -> None:
     said = f"A tool cannot declare {', '.join(sorted(declared))}. Nothing was changed."
     with pytest.raises(InvalidInput, match=said):
-        pullcord.tool(**declared)
+        declared_as(**declared)
     store = tmp_path / "runs.db"
     with pytest.raises(InvalidInput, match=said):
         pullcord.open(store, tools={"add": declared})
@@ -265,6 +266,9 @@ async def test_a_foreign_generator_is_never_said_to_have_happened(
 
 # --- what it is called with ---------------------------------------------------------------------
 
+ADD: Final[Callable[..., Any]] = some_tools.add  # so that a type checker lets them be wrong
+TAKES: Final[Callable[..., Any]] = some_tools.takes
+NO_TOOL: Final[Callable[..., Any]] = cast("Any", "add")
 ALIKE: Final[dict[str, list[Calls]]] = {
     "by place, by name, by default": [
         lambda ctx: ctx.tool(some_tools.add, 1),
@@ -280,8 +284,8 @@ ALIKE: Final[dict[str, list[Calls]]] = {
         lambda ctx: ctx.tool(some_tools.context, path=""),
     ],
     "as JSON has it": [
-        lambda ctx: ctx.tool(some_tools.takes, 1, second=[(1, 2)]),
-        lambda ctx: ctx.tool(some_tools.takes, 1, [[1, 2]]),
+        lambda ctx: ctx.tool(TAKES, 1, second=[(1, 2)]),
+        lambda ctx: ctx.tool(TAKES, 1, [[1, 2]]),
     ],
     "by a key": [
         lambda ctx: ctx.tool(some_tools.add, 1, key="sum"),
@@ -327,7 +331,7 @@ async def test_arguments_arrive_as_they_were_meant(place: str) -> None:
         return some_tools.takes(*args, **kwargs)
 
     function = in_loop if place == "loop" else some_tools.takes
-    declared = pullcord.tool(run_in=place)(function)
+    declared: Tool[..., Any] = declared_as(run_in=place)(function)
 
     async def agent(ctx: Context) -> Any:
         return await ctx.tool(declared, 1, 2, 5, 6, x=1)
@@ -346,14 +350,14 @@ async def test_arguments_arrive_as_they_were_meant(place: str) -> None:
 
 
 IMPOSSIBLE: Final[dict[str, Calls]] = {
-    "missing a required argument: 'a'": lambda ctx: ctx.tool(some_tools.add),
-    "too many positional arguments": lambda ctx: ctx.tool(some_tools.add, 1, 2, 3),
-    "unexpected keyword argument 'c'": lambda ctx: ctx.tool(some_tools.add, 1, c=3),
-    "'first'": lambda ctx: ctx.tool(some_tools.takes, first=1, second=2),
-    "'add' is not a tool: it cannot be called": lambda ctx: ctx.tool(cast("Any", "add"), 1),
+    "missing a required argument: 'a'": lambda ctx: ctx.tool(ADD),
+    "too many positional arguments": lambda ctx: ctx.tool(ADD, 1, 2, 3),
+    "unexpected keyword argument 'c'": lambda ctx: ctx.tool(ADD, 1, c=3),
+    "'first'": lambda ctx: ctx.tool(TAKES, first=1, second=2),
+    "'add' is not a tool: it cannot be called": lambda ctx: ctx.tool(NO_TOOL, 1),
     "does not say what it takes": lambda ctx: ctx.tool(max, 1, 2),
-    "object has no JSON form": lambda ctx: ctx.tool(some_tools.add, object()),
-    "nan is not a JSON number": lambda ctx: ctx.tool(some_tools.add, float("nan")),
+    "object has no JSON form": lambda ctx: ctx.tool(ADD, object()),
+    "nan is not a JSON number": lambda ctx: ctx.tool(ADD, float("nan")),
 }
 
 
@@ -385,12 +389,12 @@ async def test_the_key_of_a_call_is_the_same_in_every_attempt(tmp_path: Path, pl
     path = tmp_path / "keys"
     again = {"effect": "idempotent", "retry": Retry(attempts=2, wait_s=0)}
 
-    @pullcord.tool(**again)
+    @declared_as(**again)
     async def context(ctx: ToolContext, path: str) -> Any:
         assert ctx.deps is None
         return some_tools.context(ctx, path)
 
-    elsewhere = pullcord.tool(**again, run_in=place if place != "loop" else "thread")
+    elsewhere = declared_as(**again, run_in=place if place != "loop" else "thread")
     declared = context if place == "loop" else elsewhere(some_tools.context)
 
     async def agent(ctx: Context) -> Any:
@@ -451,7 +455,7 @@ async def test_a_tool_in_this_process_finds_what_the_agent_depends_on() -> None:
 @pytest.mark.parametrize("place", ["process", "thread"])
 async def test_a_result_is_what_json_makes_of_it_in_every_life(tmp_path: Path, place: str) -> None:
     found: list[Any] = []
-    elsewhere = pullcord.tool(run_in=place)
+    elsewhere = declared_as(run_in=place)
     tools = [elsewhere(some_tools.draft), elsewhere(some_tools.pair)]
 
     async def agent(ctx: Context) -> None:
@@ -504,7 +508,7 @@ async def test_a_tool_with_a_policy_that_was_edited_meanwhile_is_still_the_same_
 
     def version(**declared: Any) -> Function:
         async def agent(ctx: Context) -> Any:
-            meant = pullcord.tool(**declared)(some_tools.happened)
+            meant: Tool[..., Any] = declared_as(**declared)(some_tools.happened)
             done = await ctx.tool(meant, str(path), "a")
             await ctx.ask("go on?")
             return done

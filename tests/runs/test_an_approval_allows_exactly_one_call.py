@@ -233,7 +233,7 @@ async def test_an_edited_call_is_shown_again_and_only_then_made() -> None:
     async with office(agent=payer(bank.pay())) as runtime:
         run = await runtime.start("agent")
         first = await card(run)
-        ack = await run.approve(first.question, args={"amount": 50}, by="ana")
+        ack = await run.edit(first.question, {"amount": 50}, by="ana")
         assert ack.verdict == "applied"
         second = await card(run, nth=2)
         await run.reached(S.WAITING)
@@ -257,7 +257,7 @@ async def test_an_edited_call_can_be_denied() -> None:
     bank = Bank()
     async with office(agent=payer(bank.pay())) as runtime:
         run = await runtime.start("agent")
-        await run.approve((await card(run)).question, args={"amount": 50})
+        await run.edit((await card(run)).question, {"amount": 50})
         await run.deny((await card(run, nth=2)).question, reason="on second thoughts")
         assert await run.result() == ["denied", "on second thoughts"]
     assert bank.tried == []
@@ -269,7 +269,7 @@ async def test_an_edit_back_to_what_it_was_needs_a_third_approval() -> None:
         run = await runtime.start("agent")
         cards = [await card(run)]
         for nth, amount in ((2, 50), (3, 100)):
-            await run.approve(cards[-1].question, args={"amount": amount})
+            await run.edit(cards[-1].question, {"amount": amount})
             cards.append(await card(run, nth=nth))
         assert [args_of(asked)["amount"] for asked in cards] == [100, 50, 100]
         assert len({asked.question for asked in cards}) == 3
@@ -316,7 +316,7 @@ async def test_an_edit_that_says_nothing_new_is_no_approval_either() -> None:
     bank = Bank()
     async with office(agent=payer(bank.pay())) as runtime:
         run = await runtime.start("agent")
-        await run.approve((await card(run)).question, args={})
+        await run.edit((await card(run)).question, {})
         second = await card(run, nth=2)
         await run.reached(S.WAITING)
         assert bank.tried == []
@@ -330,7 +330,7 @@ async def test_an_edit_that_cannot_be_stored_is_refused_and_the_card_stays() -> 
         run = await runtime.start("agent")
         asked = await card(run)
         with pytest.raises(InvalidInput):
-            await run.approve(asked.question, args={"amount": float("nan")})
+            await run.edit(asked.question, {"amount": float("nan")})
         assert await open_cards(run) == [asked.question]
 
 
@@ -422,7 +422,9 @@ async def judged(run: RunHandle, name: str, how: str, **who: Any) -> pullcord.Ac
     """Answer an approval in one of the three ways."""
     if how == "deny":
         return await run.deny(name, reason="no", **who)
-    return await run.approve(name, args={"amount": 1} if how == "edit" else None, **who)
+    if how == "edit":
+        return await run.edit(name, {"amount": 1}, **who)
+    return await run.approve(name, **who)
 
 
 async def test_an_answer_sent_again_with_its_key_gets_the_same_answer() -> None:
@@ -535,7 +537,7 @@ async def test_an_approved_tool_runs_with_what_was_approved_wherever_it_runs(
         asked = await card(run)
         assert args_of(asked) == {"path": str(pad), "line": "one"}
         if edited:
-            await run.approve(asked.question, args={"line": "two"})
+            await run.edit(asked.question, {"line": "two"})
             asked = await card(run, nth=2)
         assert noted(pad) == []
         await run.approve(asked.question)
@@ -564,7 +566,7 @@ async def test_an_approved_command_is_the_one_that_was_shown(edited: bool, tmp_p
             {"WORD": "env"},
         )
         if edited:
-            await run.approve(asked.question, args={"input": "two\n"})
+            await run.edit(asked.question, {"input": "two\n"})
             asked = await card(run, nth=2)
         assert noted(pad) == []
         await run.approve(asked.question)
@@ -585,7 +587,7 @@ async def test_a_command_edited_to_something_that_is_none_is_not_run(
 
     async with office(agent=agent) as runtime:
         run = await runtime.start("agent")
-        await run.approve((await card(run)).question, args={"argv": argv})
+        await run.edit((await card(run)).question, {"argv": argv})
         second = await card(run, nth=2)
         if args_of(second)["argv"] == argv:  # shown as it was written: then it fails by name
             await run.approve(second.question)
@@ -655,7 +657,7 @@ async def test_a_valid_call_is_made_and_the_check_sees_what_was_approved() -> No
     async with office(agent=payer(bank.pay(still_valid=check))) as runtime:
         run = await runtime.start("agent")
         first = await card(run)
-        await run.approve(first.question, args={"amount": 50})
+        await run.edit(first.question, {"amount": 50})
         second = await card(run, nth=2)
         assert calls == []
         await run.approve(second.question)
@@ -744,7 +746,7 @@ async def test_every_question_about_an_edited_call_is_told() -> None:
     told_of: list[Any] = []
     async with office(agent=payer(Bank().pay()), notify=told_of.append) as runtime:
         run = await runtime.start("agent")
-        await run.approve((await card(run)).question, args={"amount": 50})
+        await run.edit((await card(run)).question, {"amount": 50})
         await run.approve((await card(run, nth=2)).question)
         await run.result()
     assert [notice.args["amount"] for notice in told_of] == [100, 50]
@@ -906,7 +908,7 @@ async def test_a_once_call_in_doubt_that_is_run_again_uses_its_approval(tmp_path
     agent = payer(bank.pay())
     async with office(tmp_path / "r.db", agent=agent, habits=HASTY) as runtime:
         run = await runtime.start("agent", run_id="r1")
-        await run.approve((await card(run)).question, args={"amount": 50})
+        await run.edit((await card(run)).question, {"amount": 50})
         await run.approve((await card(run, nth=2)).question)
         await bank.at_the_counter.wait()
     bank.counter.set()
@@ -940,7 +942,7 @@ async def test_a_probe_is_asked_about_the_call_that_was_made_not_the_one_first_m
     bank.close_the_counter()
     async with office(tmp_path / "r.db", agent=payer(pay), habits=HASTY) as runtime:
         run = await runtime.start("agent", run_id="r1")
-        await run.approve((await card(run)).question, args={"amount": 50})
+        await run.edit((await card(run)).question, {"amount": 50})
         await run.approve((await card(run, nth=2)).question)
         await bank.at_the_counter.wait()
     bank.counter.set()
@@ -961,7 +963,7 @@ async def test_an_undo_is_handed_the_edited_call() -> None:
 
     async with office(agent=agent) as runtime:
         run = await runtime.start("agent")
-        await run.approve((await card(run)).question, args={"amount": 50})
+        await run.edit((await card(run)).question, {"amount": 50})
         await run.approve((await card(run, nth=2)).question)
         await question(run, kind="question")
         await run.cancel()

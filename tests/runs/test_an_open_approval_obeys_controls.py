@@ -4,6 +4,7 @@ deploy, its time, or an agent that waits no longer. Whoever answers it then is t
 import asyncio
 import functools
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -102,8 +103,8 @@ async def test_an_expired_card_cannot_be_answered_although_nobody_has_noticed(
     clock.advance(60)
     async with office(tmp_path / "r.db", clock=clock) as elsewhere:
         run = await elsewhere.get("r1")
-        args = {"amount": 1} if verb == "edit" else None
-        judge = run.deny if verb == "deny" else functools.partial(run.approve, args=args)
+        edit = functools.partial(run.edit, args={"amount": 1})
+        judge = {"approve": run.approve, "deny": run.deny, "edit": edit}[verb]
         late = await judge(asked.question)
         assert (late.verdict, late.reason) == ("too_late", "expired")
         assert await open_cards(run) == []
@@ -167,7 +168,7 @@ async def test_an_edit_begins_the_time_anew() -> None:
         run = await runtime.start("agent")
         first = await card(run)
         clock.advance(59)
-        await run.approve(first.question, args={"amount": 50})
+        await run.edit(first.question, {"amount": 50})
         second = await card(run, nth=2)
         assert second.due_ms == first.due_ms + 59_000
         clock.advance(59)
@@ -307,7 +308,7 @@ async def test_while_paused_it_can_be_denied_or_edited_and_the_agent_hears_after
         if verb == "deny":
             await run.deny(asked.question, reason="no")
         else:
-            await run.approve(asked.question, args={"amount": 50})
+            await run.edit(asked.question, {"amount": 50})
         assert (await run.look()).state is S.PAUSED
         assert len(await happened(runtime, run.id, QuestionAsked)) == 1
         await run.resume()
@@ -588,7 +589,7 @@ async def test_a_denial_is_not_asked_about_again_because_of_a_deploy(tmp_path: P
     """Its agent was told no, and went on without it."""
     bank = Bank()
 
-    def asking(pay: Any) -> Any:
+    def asking(pay: Callable[..., Any]) -> Any:
         async def agent(ctx: Context) -> Any:
             return [await told(ctx.tool(pay, 100)), await ctx.ask("Go on?")]
 
@@ -665,7 +666,7 @@ async def test_five_answered_out_of_order_across_two_restarts_each_get_their_own
     async with office(path, agent=agent) as runtime:
         run = await runtime.get("r1")
         await run.deny(shown[2].question, reason="not two")
-        await run.approve(shown[5].question, args={"amount": 50}, by="bo")
+        await run.edit(shown[5].question, {"amount": 50}, by="bo")
         edited = await card(run, nth=6)
         assert args_of(edited) == {"amount": 50, "to": "bob"}
         await run.reached(S.WAITING)

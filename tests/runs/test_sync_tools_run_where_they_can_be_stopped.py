@@ -5,6 +5,7 @@ import asyncio
 import logging
 import os
 import socket
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -21,7 +22,7 @@ from tests.runs.stage import stage
 PATIENT = Habits(stop_grace_s=30)
 
 
-def calls(tool: Any) -> Any:
+def calls(tool: Callable[..., Any]) -> Any:
     async def agent(ctx: Context) -> Any:
         return await ctx.tool(tool)
 

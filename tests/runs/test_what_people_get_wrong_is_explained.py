@@ -1,14 +1,17 @@
 """What people get wrong at first is refused where they wrote it, with what to write instead."""
 
 import gc
+import os
+import threading
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import pullcord
-from pullcord import Context, Retry, RunFailed
+from pullcord import Context, Retry, RunFailed, Runtime
 from pullcord.core.conditions import Condition, Facts, Used
 from pullcord.core.limits import check_condition
 from pullcord.errors import InvalidInput, NotEntered
@@ -18,6 +21,10 @@ from tests.runs.stage import World, question, stage
 
 
 async def report(ctx: Context) -> str:
+    return "done"
+
+
+async def asks_nobody() -> str:
     return "done"
 
 
@@ -72,18 +79,31 @@ async def test_agents_that_can() -> None:
 
 
 async def test_a_runtime_that_nobody_has_entered(tmp_path: Path) -> None:
-    runtime = pullcord.open(tmp_path / "s.db", agents={"report": report})
-    with pytest.raises(NotEntered, match="async with runtime"):
-        await runtime.start(report)
-    assert await runtime.list() == []
-    async with stage(tmp_path / "s.db", asks=asks) as other:
-        await question(await other.start("asks", run_id="r1"))
-    run = await runtime.get("r1")
-    with pytest.raises(NotEntered, match="wait for a run"):
-        await run.result()
-    with pytest.raises(NotEntered):
-        await run.fork()
+    """It has opened nothing, and says so whatever it is asked."""
+    files, threads = os.listdir("/proc/self/fd"), threading.enumerate()
+    runtime = pullcord.open(tmp_path / "s.db", agents={"report": report}, on_stop=print)
+    asked: dict[str, Callable[[], Any]] = {
+        "start": lambda: runtime.start(report),
+        "get": lambda: runtime.get("r1"),
+        "list": runtime.list,
+        "fork": lambda: runtime.fork("r1", by="ana"),
+        "forget": lambda: runtime.forget("r1"),
+        "journal": lambda: runtime.journal,
+        "clock": lambda: runtime.clock,
+    }
+    assert asked.keys() == {n for n in vars(Runtime) if n[0] != "_"} - {"aclose"}
+    for ask in asked.values():
+        with pytest.raises(NotEntered, match="async with runtime"):
+            await ask()
+    assert (os.listdir("/proc/self/fd"), threading.enumerate()) == (files, threads)
     await runtime.aclose()
+    assert not list(tmp_path.iterdir())
+
+
+async def test_a_runtime_is_entered_once(tmp_path: Path) -> None:
+    async with pullcord.open(tmp_path / "s.db", agents={"report": report}) as runtime:
+        with pytest.raises(InvalidInput, match=r"entered before.*pullcord\.open"):
+            await runtime.__aenter__()
 
 
 def test_the_public_names_can_be_completed() -> None:
@@ -122,13 +142,13 @@ async def test_a_context_that_is_used_inside_a_step(inside: str) -> None:
         async def work() -> None:
             match inside:
                 case "step":
-                    await ctx.step("inner", report)
+                    await ctx.step("inner", asks_nobody)
                 case "say":
                     await ctx.say("hello")
                 case "ask":
                     await ctx.ask("ok?")
                 case "tool":
-                    await ctx.tool(report)
+                    await ctx.tool(asks_nobody)
                 case _:
                     await ctx.spawn("agent")
 
@@ -141,8 +161,8 @@ async def test_a_context_that_is_used_inside_a_step(inside: str) -> None:
 
 async def test_a_forgotten_await_names_the_call() -> None:
     async def agent(ctx: Context) -> str:
-        ctx.step("charge the card", report)  # pyright: ignore[reportUnusedCoroutine]
-        ctx.tool(report)  # pyright: ignore[reportUnusedCoroutine]
+        ctx.step("charge the card", asks_nobody)  # pyright: ignore[reportUnusedCoroutine]
+        ctx.tool(asks_nobody)  # pyright: ignore[reportUnusedCoroutine]
         return "done"
 
     with warnings.catch_warnings(record=True) as seen:
@@ -152,7 +172,7 @@ async def test_a_forgotten_await_names_the_call() -> None:
         gc.collect()
     said = [str(warning.message) for warning in seen]
     assert any("ctx.step('charge the card', ...)' was never awaited" in one for one in said)
-    assert any("ctx.tool(report, ...)' was never awaited" in one for one in said)
+    assert any("ctx.tool(asks_nobody, ...)' was never awaited" in one for one in said)
 
 
 # --- numbers ---

@@ -20,6 +20,7 @@ from pullcord.core.events import (
     UndoStarted,
 )
 from pullcord.journal.journal import Journal
+from pullcord.runtime.runtime import housekeeper_of
 from tests.runs import undo_tools
 from tests.runs.office import Office, WatchedClock, calling, cancelled, step_of, until
 from tests.runs.stage import HASTY, S, happened, names, question, seen, stage, unowned
@@ -340,7 +341,7 @@ async def test_a_shutdown_lets_the_undo_under_way_finish_and_begins_no_other(
 
 async def goes_on_when_closing(runtime: Runtime, office: Office) -> None:
     """Let the undo go on as soon as the runtime is being closed."""
-    await until(lambda: runtime._is_closing)  # pyright: ignore[reportPrivateUsage]
+    await until(lambda: housekeeper_of(runtime).is_closing)
     office.go_on.set()
 
 
@@ -533,7 +534,7 @@ async def test_an_owner_that_was_overtaken_in_the_middle_of_an_undo_lets_go_of_i
         async with pullcord.open(path, agents=agents, habits=soon) as other:
             receipt = await (await other.get("r1")).receipt()
             first.go_on.set()
-            await until(lambda: "r1" not in runtime._drivers)  # pyright: ignore[reportPrivateUsage]
+            await until(lambda: "r1" not in housekeeper_of(runtime).drivers)
     gc.collect()
     assert (first.undone, second.undone) == (["a"], ["a"])
     assert receipt.undone == ("a",)

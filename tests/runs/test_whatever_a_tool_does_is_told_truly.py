@@ -14,6 +14,7 @@ import pullcord
 from pullcord import Context, RunFailed, StepError
 from pullcord.core.events import AttentionRaised, StepFailed, StepFinished
 from pullcord.runtime.tools import Tool
+from tests.declaring import declared_as
 from tests.runs import some_tools
 from tests.runs.stage import happened, stage
 
@@ -24,13 +25,13 @@ ERROR_MAX_CHARS: Final = 4500
 def placed(function: Callable[..., Any], place: str, **declared: Any) -> Tool[..., Any]:
     """The same function as a tool that is carried out there."""
     if place != "loop":
-        return pullcord.tool(**declared, run_in=place)(function)
+        return declared_as(**declared, run_in=place)(function)
 
     @functools.wraps(function)
     async def in_loop(*args: Any, **kwargs: Any) -> Any:
         return function(*args, **kwargs)
 
-    return pullcord.tool(**declared)(in_loop)
+    return declared_as(**declared)(in_loop)
 
 
 async def outcome(
@@ -134,9 +135,9 @@ async def test_a_module_that_cannot_be_imported_is_named(
     module = tmp_path / "gone_by_then.py"
     module.write_text("def tool(): return 1\n")
     monkeypatch.syspath_prepend(tmp_path)
-    gone = importlib.import_module(module.stem)
+    gone: Callable[[], Any] = importlib.import_module(module.stem).tool
     module.unlink()
-    told, failed = await outcome(lambda ctx: ctx.tool(gone.tool))
+    told, failed = await outcome(lambda ctx: ctx.tool(gone))
     assert "gone_by_then" in told
     assert failed.happened == "", "nothing of it has begun"
 

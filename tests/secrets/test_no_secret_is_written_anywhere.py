@@ -156,7 +156,7 @@ async def test_through_an_approval(everything: Everything, tmp_path: Path) -> No
         run = await runtime.start("courier")
         everything.listen(run)
         first = await question(run)
-        await run.approve(first, args={"given": [LOOSE, "edited"]}, by="ana", reason=LOOSE)
+        await run.edit(first, {"given": [LOOSE, "edited"]}, by="ana", reason=LOOSE)
         second = await question(run, nth=2)
         await run.approve(second, by="ana")
         assert await run.result() == [HIDDEN, "edited"]

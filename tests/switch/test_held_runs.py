@@ -34,6 +34,7 @@ from pullcord.killswitch.pulled import Pulled
 from pullcord.process import new_owner
 from pullcord.runtime import driver
 from pullcord.runtime.memory import Memory, remember
+from pullcord.runtime.runtime import housekeeper_of
 from tests.agents.line import line
 from tests.agents.provider.reply import say
 from tests.runs.stage import BOUND_S, World, happened, names, shown, stage
@@ -198,8 +199,8 @@ async def test_a_run_that_was_just_taken_is_not_entered(
         async def remembered(journal: Journal, run: Run) -> Memory:
             found = await remember(journal, run)
             runtime.journal.flags.raise_it(ALL, new_note(by="ana", reason="", via="test"))
-            runtime.switch.look()
-            while not runtime.switch.raised:  # noqa: ASYNC110 (its thread brings it about)
+            housekeeper_of(runtime).switch.look()
+            while not housekeeper_of(runtime).switch.raised:  # noqa: ASYNC110 (its thread brings it about)
                 await asyncio.sleep(0)
             return found
 
@@ -216,7 +217,7 @@ async def test_a_run_is_cut_also_while_its_driver_waits_for_the_journal(
     world, look = World(), driver.Driver._look  # pyright: ignore[reportPrivateUsage]
 
     async def looks_later(self: driver.Driver) -> None:
-        if runtime.switch.raised:
+        if housekeeper_of(runtime).switch.raised:
             await world.go_on.wait()
         await look(self)
 

@@ -2,12 +2,12 @@
 
 import pytest
 
-from pullcord.runtime import runtime
+from pullcord.runtime import housekeeping
 from tests.telemetry.lab import Lab
 
 
 @pytest.fixture
 def lab(monkeypatch: pytest.MonkeyPatch) -> Lab:
     made = Lab()
-    monkeypatch.setattr(runtime, "observer", made.observer)
+    monkeypatch.setattr(housekeeping, "observer", made.observer)
     return made

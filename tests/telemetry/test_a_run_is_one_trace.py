@@ -21,7 +21,7 @@ from opentelemetry.trace import SpanKind, StatusCode
 import pullcord
 from pullcord import Context, Habits, RunState, guard
 from pullcord.limits import MaxSteps
-from pullcord.runtime import runtime as runtime_module
+from pullcord.runtime import housekeeping
 from pullcord.testing.scripted import Call, Say, ScriptedModel
 from tests.runs.stage import BOUND_S
 from tests.telemetry.lab import Lab
@@ -315,7 +315,7 @@ async def test_what_the_program_does_not_sample_is_not_exported(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     lab = Lab(sampler=ParentBased(ALWAYS_OFF))
-    monkeypatch.setattr(runtime_module, "observer", lab.observer)
+    monkeypatch.setattr(housekeeping, "observer", lab.observer)
     async with (
         asyncio.timeout(BOUND_S),
         pullcord.open(":memory:", agents={"office": office}) as runtime,

@@ -7,6 +7,7 @@ from typing import Any
 
 import pullcord
 from pullcord import Call, Context, Retry
+from pullcord.runtime.tools import Tool
 
 PLAN = ["Fetch customer list", "Join against MRR table", "Score churn risk", "Write summary memo"]
 
@@ -150,7 +151,7 @@ class Staff:
         return pullcord.tool(approve="always")(pay)
 
     @property
-    def _send_email(self) -> Any:
+    def _send_email(self) -> Tool[..., Any]:
         @pullcord.tool(approve="always")
         async def send_email(to: str, subject: str) -> str:
             return await self._note(f"mail to {to}: {subject}")

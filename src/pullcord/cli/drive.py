@@ -179,10 +179,8 @@ def _next(asked: Any, born: Created, make: Any) -> int:
         known = {born.agent: Agent(_nobody)}
         runtime = _opened(asked, known)
         runtime.drives = False
-        try:
+        async with runtime:
             return (await make(runtime)).id
-        finally:
-            await runtime.aclose()
 
     run_id = asyncio.run(record())
     print(f"Started {run_id} from {asked.run}.", file=sys.stderr)

@@ -2,17 +2,26 @@
 
 import inspect
 import sys
+import typing
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib.metadata import EntryPoint, entry_points
-from typing import Any, Final, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, runtime_checkable
 
 from pullcord.core.conditions import Condition
 from pullcord.core.limits import Limits, Then
 from pullcord.core.screening import Guard
 from pullcord.core.trail import Runaway, check_runaway
 from pullcord.errors import InvalidInput
+
+if TYPE_CHECKING:  # a default is for type checkers; Python has it from 3.13 on
+    from typing_extensions import TypeVar
+
+    Result = TypeVar("Result", default=Any)
+if not TYPE_CHECKING:
+    Result = typing.TypeVar("Result")
+"""What an agent returns: `Any`, where that is not known."""
 
 Function: TypeAlias = Callable[..., Coroutine[Any, Any, Any]]
 """`async def agent(ctx, input)`, or `async def agent(ctx)`; `ctx` is a `Context`."""

@@ -1,10 +1,11 @@
 """Runs that a run has started, as it knows them."""
 
-from typing import Any, Final, NamedTuple
+from typing import Final, Generic, NamedTuple
 
 from pullcord.core.events import ChildBorn
 from pullcord.core.states import RunState
 from pullcord.errors import InvalidInput
+from pullcord.runtime.agents import Result
 from pullcord.runtime.driver import Driver
 from pullcord.runtime.identity import LONG_IDS, Identity, Scope, named
 from pullcord.runtime.memory import DETACHED
@@ -15,8 +16,8 @@ _IS_AN_ANSWER: Final = (RunState.COMPLETED, DETACHED)
 """What a child of an earlier run has come to, so that no other is started in its place."""
 
 
-class ChildRun:
-    """A run that this one has started."""
+class ChildRun(Generic[Result]):
+    """A run that this one has started, whose agent returns a `Result`."""
 
     def __init__(self, driver: Driver, run_id: str) -> None:
         self._driver = driver
@@ -25,7 +26,7 @@ class ChildRun:
     def __repr__(self) -> str:
         return f"<child run {self.run_id}>"
 
-    async def result(self) -> Any:
+    async def result(self) -> Result:
         """Wait until it has ended and return its result.
 
         Raises:

@@ -1,6 +1,5 @@
 """What an agent is handed: a few doors, each journalled, each a place where it can be stopped."""
 
-import asyncio
 import random
 import uuid
 from collections.abc import (
@@ -11,10 +10,11 @@ from collections.abc import (
     Coroutine,
     Iterable,
 )
-from typing import Any
+from typing import Any, Concatenate, ParamSpec, TypeVar, TypeVarTuple, Unpack, overload
 
 import msgspec
 
+from pullcord.core.calls import ToolContext
 from pullcord.core.conditions import MOST, is_amount, is_whole
 from pullcord.core.events import (
     Created,
@@ -37,7 +37,7 @@ from pullcord.core.run import Run
 from pullcord.core.values import check_id, check_text, dump, load
 from pullcord.errors import AgentUnknown, InvalidInput
 from pullcord.journal.ledger import Append
-from pullcord.runtime.agents import Agent, Foreign, Function, guarded_by, name_of
+from pullcord.runtime.agents import Agent, Foreign, Function, Result, guarded_by, name_of
 from pullcord.runtime.calling import Command, CommandResult, ToolCall
 from pullcord.runtime.childruns import ChildRun, child_id, known_child, line_of
 from pullcord.runtime.driver import Driver
@@ -49,12 +49,25 @@ from pullcord.runtime.limiting import Given, limits_for
 from pullcord.runtime.manner import Manner
 from pullcord.runtime.observing import traced
 from pullcord.runtime.questions import answered, ask
+from pullcord.runtime.queued import Queued, called, queued
 from pullcord.runtime.saying import say_as_it_comes
-from pullcord.runtime.steps import Wish, carry_out, plain_step
-from pullcord.runtime.tools import Retry, Tool, as_tool, policy_of
+from pullcord.runtime.steps import carry_out, plain_step
+from pullcord.runtime.tools import (
+    CommandTool,
+    Declared,
+    DeferredTool,
+    Retry,
+    Tool,
+    as_tool,
+    policy_of,
+)
+
+P = ParamSpec("P")
+R = TypeVar("R")
+Args = TypeVarTuple("Args")
 
 
-def _named(call: Coroutine[Any, Any, Any], method: str, what: str) -> Awaitable[Any]:
+def _named(call: Coroutine[Any, Any, R], method: str, what: str) -> Coroutine[Any, Any, R]:
     """Have it known by what the agent wrote: Python says it of one that was never awaited."""
     call.__qualname__ = f"ctx.{method}({what}, ...)"  # pyright: ignore[reportAttributeAccessIssue]
     return call
@@ -113,13 +126,13 @@ class Context:
     def step(
         self,
         name: str,
-        function: Callable[..., Awaitable[Any]],
-        *args: Any,
+        function: Callable[[*Args], Awaitable[R]],
+        *args: *Args,
         key: str | None = None,
         effect: Effect = "once",
         retry: int | Retry = 1,
         timeout_s: float | None = None,
-    ) -> Awaitable[Any]:
+    ) -> Coroutine[Any, Any, R]:
         """Carry out `await function(*args)` at most once, and return its result as JSON has it.
 
         The intent is durable before it begins and the outcome before it is returned; in a later
@@ -138,9 +151,61 @@ class Context:
         wish = plain_step(identity, function, args, manner, again, self._secrets)
         return _named(carry_out(self._driver, wish), "step", repr(name))
 
+    @overload
+    def tool(
+        self, tool: Callable[..., Awaitable[R]], /, *args: Any, key: str, **kwargs: Any
+    ) -> Coroutine[Any, Any, R]: ...
+    @overload
+    def tool(
+        self, tool: Callable[..., R], /, *args: Any, key: str, **kwargs: Any
+    ) -> Coroutine[Any, Any, R]: ...
+    @overload
+    def tool(
+        self, tool: CommandTool[P], /, *args: P.args, **kwargs: P.kwargs
+    ) -> Coroutine[Any, Any, CommandResult]: ...
+    @overload
+    def tool(
+        self,
+        tool: CommandTool[Concatenate[ToolContext, P]],
+        /,
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> Coroutine[Any, Any, CommandResult]: ...
+    @overload
+    def tool(
+        self, tool: DeferredTool[P, R], /, *args: P.args, **kwargs: P.kwargs
+    ) -> Coroutine[Any, Any, Queued[R]]: ...
+    @overload
+    def tool(
+        self,
+        tool: DeferredTool[Concatenate[ToolContext, P], R],
+        /,
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> Coroutine[Any, Any, Queued[R]]: ...
+    @overload
+    def tool(
+        self,
+        tool: Callable[Concatenate[ToolContext, P], Awaitable[R]],
+        /,
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> Coroutine[Any, Any, R]: ...
+    @overload
+    def tool(
+        self, tool: Callable[P, Awaitable[R]], /, *args: P.args, **kwargs: P.kwargs
+    ) -> Coroutine[Any, Any, R]: ...
+    @overload
+    def tool(
+        self, tool: Callable[Concatenate[ToolContext, P], R], /, *args: P.args, **kwargs: P.kwargs
+    ) -> Coroutine[Any, Any, R]: ...
+    @overload
+    def tool(
+        self, tool: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs
+    ) -> Coroutine[Any, Any, R]: ...
     def tool(
         self, tool: Callable[..., Any], /, *args: Any, key: str | None = None, **kwargs: Any
-    ) -> Awaitable[Any]:
+    ) -> Coroutine[Any, Any, Any]:
         """Call a tool and return its result as JSON has it, under the policy that it declares
         with `@pullcord.tool`, or that the runtime was given for its name.
 
@@ -163,7 +228,7 @@ class Context:
         input: str = "",
         cwd: str | None = None,
         env: dict[str, str] | None = None,
-        **declared: Any,
+        **declared: Unpack[Declared],
     ) -> CommandResult:
         """Run a command in a process tree of its own and return its status and output.
 
@@ -172,7 +237,8 @@ class Context:
         """
         for part in argv:
             check_text(part, field="command")
-        policy = policy_of({**declared, "command": True})
+        declared["command"] = True
+        policy = policy_of(declared)
         name = argv[0].rpartition("/")[2] if argv else ""
         meant = Tool(Command, policy, name=check_text(name, field="command", empty=False))
         return await self._call(meant, meant.arguments(list(argv), cwd, env, input), key)
@@ -182,14 +248,14 @@ class Context:
         tool: Tool[..., Any],
         args: dict[str, Any],
         key: str | None,
-    ) -> Awaitable[Any]:
+    ) -> Coroutine[Any, Any, Any]:
         method = "exec" if tool.policy.command else "tool"
         identity = self._driver.memory.told_apart(self._scope(method).step(tool.name, [args], key))
         call = ToolCall(self._driver, tool, identity, args, deps=self.deps)
         wish = call.wish()
         if tool.policy.deferred:
-            return _named(_queued(self._driver, tool, wish), "tool", tool.name)
-        return _named(_called(self._driver, tool, wish), "tool", tool.name)
+            return _named(queued(self._driver, tool, wish), "tool", tool.name)
+        return _named(called(self._driver, tool, wish), "tool", tool.name)
 
     def branch(self, name: str) -> "Context":
         """Return a context of its own for something that is done concurrently with its like."""
@@ -204,7 +270,7 @@ class Context:
         """
         await self._driver.stand_still()
 
-    async def defer(self, function: Callable[..., Awaitable[object]], *args: Any) -> None:
+    async def defer(self, function: Callable[[*Args], Awaitable[object]], *args: *Args) -> None:
         """Have `await function(*args)` carried out however the run ends, last one first.
 
         After a crash it may be carried out a second time: it should be one that does not mind. It
@@ -212,7 +278,9 @@ class Context:
         """
         name = getattr(function, "__name__", "release")
         defer = self._scope("defer").other("defer", name)
-        self._driver.defers[defer] = lambda: function(*self._secrets.reveal_value(args, tool=name))
+        release: Callable[..., Awaitable[object]] = function
+        reveal = self._secrets.reveal_value
+        self._driver.defers[defer] = lambda: release(*reveal(args, tool=name))
         if defer not in self._driver.run.defers and defer not in self._driver.memory.own_values:
             # Remembered too, because one that was released is not to be held once more.
             await self._driver.begin(
@@ -301,7 +369,7 @@ class Context:
 
     async def spawn(
         self,
-        agent: "str | Function | Foreign",
+        agent: str | Callable[..., Coroutine[Any, Any, Result]] | Foreign,
         given: Any = None,
         *,
         detached: bool = False,
@@ -309,7 +377,7 @@ class Context:
         key: str | None = None,
         limits: Given = None,
         on_exhausted: Then | None = None,
-    ) -> "ChildRun":
+    ) -> ChildRun[Result]:
         """Start another agent under this run; `await child.result()` waits for it. Awaited children
         share its fate: paused, resumed and cancelled with it, and it does not end before them. What
         one of them did is undone if this run is cancelled later, also when the child has completed;
@@ -436,32 +504,6 @@ def entering(agent: Agent) -> Callable[[Driver], Coroutine[Any, Any, Any]]:
         return await agent.enter(Context(driver, deps), load(driver.memory.input))
 
     return enter
-
-
-class Queued:
-    """A call that its agent did not wait for: it is done when somebody has allowed it."""
-
-    def __init__(self, task: "asyncio.Task[Any]") -> None:
-        self._task = task
-
-    def __repr__(self) -> str:
-        return f"<queued call, {'done' if self._task.done() else 'open'}>"
-
-    async def result(self) -> Any:
-        """Wait for what came of it. Raises what awaiting the call itself would have raised."""
-        return await asyncio.shield(self._task)
-
-
-async def _queued(driver: Driver, tool: Tool[..., Any], wish: Wish) -> Queued:
-    return Queued(driver.aside(_called(driver, tool, wish)))
-
-
-async def _called(driver: Driver, tool: Tool[..., Any], wish: Wish) -> Any:
-    """What a command left is a value of its own, in this life and in later ones."""
-    result = await carry_out(driver, wish)
-    if tool.policy.command and result is not None:
-        return msgspec.convert(result, CommandResult)
-    return result
 
 
 def _start_next(run: Run, plan: str) -> list[Event]:

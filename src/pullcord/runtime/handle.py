@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
-from typing import Any, Protocol, TypedDict, Unpack
+from typing import Any, Generic, Protocol, TypedDict, Unpack
 
 from pullcord.core.acks import Ack
 from pullcord.core.commands import (
@@ -33,6 +33,7 @@ from pullcord.core.values import check_text, dump
 from pullcord.errors import NotReached
 from pullcord.journal.journal import Journal
 from pullcord.journal.reading import START, Cursor, Item
+from pullcord.runtime.agents import Result
 from pullcord.runtime.left_behind import name_if_stopped
 from pullcord.runtime.limiting import Given
 from pullcord.runtime.outcome import outcome
@@ -69,8 +70,9 @@ class Forks(Protocol):
         ...
 
 
-class RunHandle:
-    """One run. Every control returns when it is durable, with an `Ack` that names the winner."""
+class RunHandle(Generic[Result]):
+    """One run, and what its agent returns. Every control returns when it is durable, with an `Ack`
+    that names the winner."""
 
     def __init__(self, run_id: str, journal: Journal, forks: Forks) -> None:
         self.id = run_id
@@ -98,18 +100,20 @@ class RunHandle:
         """Answer an open question. Of several answers the first counts."""
         return await self._ask(Answer(question=question, value=dump(value), **_by(who)))
 
-    async def approve(
-        self,
-        question: str,
-        *,
-        args: Mapping[str, Any] | None = None,
-        call: str = "",
-        **who: Unpack[Signed],
+    async def approve(self, question: str, *, call: str = "", **who: Unpack[Signed]) -> Ack:
+        """Allow the call that an approval asks about, and no other. `call`: the digest that was
+        shown."""
+        return await self._ask(Approve(question=question, call=call, **_by(who)))
+
+    async def edit(
+        self, question: str, args: Mapping[str, Any], *, call: str = "", **who: Unpack[Signed]
     ) -> Ack:
-        """Allow the call that an approval asks about, and no other. With `args`, do not: those
-        are put in its place, and it is asked about anew. `call`: the digest that was shown."""
-        said = {"edited": args is not None, "args": dump(dict(args or {}))}
-        return await self._ask(Approve(question=question, call=call, **said, **_by(who)))
+        """Put these arguments in place of those that an approval asks about. Nothing is allowed by
+        it: the run asks anew, about the call as it is now. `call`: the digest that was shown."""
+        edited = Approve(
+            question=question, call=call, edited=True, args=dump(dict(args)), **_by(who)
+        )
+        return await self._ask(edited)
 
     async def deny(self, question: str, **who: Unpack[Signed]) -> Ack:
         """Do not allow it. The reason is what the agent is told."""
@@ -227,7 +231,7 @@ class RunHandle:
                         evolve(run, item)
         return await self._journal.for_people(lambda look: look.receipt(self.id))
 
-    async def result(self) -> Any:
+    async def result(self) -> Result:
         """Wait until the run has ended and return what the agent returned.
 
         Raises:
@@ -252,7 +256,7 @@ class RunHandle:
         by: str = "program",
         limits: Given = None,
         on_exhausted: Then | None = None,
-    ) -> "RunHandle":
+    ) -> "RunHandle[Result]":
         """Start a new run that finds everything answered which this one had finished up to record
         `at` (default: all of it). This one is not touched. What it has used of its limits counts
         for the new one, which has the same, or those it is given."""
@@ -274,7 +278,7 @@ class RunHandle:
         check_text(question, field="question", empty=False)
         return await self._forks.fork(self.id, aside=question, by=by)
 
-    async def again(self, *, by: str = "program") -> "RunHandle":
+    async def again(self, *, by: str = "program") -> "RunHandle[Result]":
         """Try a failed run again: what it had finished is not repeated, what failed is."""
         run = await self.look()
         if run.state is not RunState.FAILED:

@@ -2,10 +2,23 @@
 
 import functools
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from hashlib import sha256
-from typing import Any, Generic, Literal, ParamSpec, TypeAlias, TypeVar, cast, get_args, overload
+from typing import (
+    Any,
+    Generic,
+    Literal,
+    ParamSpec,
+    Protocol,
+    TypeAlias,
+    TypedDict,
+    TypeVar,
+    Unpack,
+    cast,
+    get_args,
+    overload,
+)
 
 import msgspec
 
@@ -18,7 +31,6 @@ from pullcord.errors import InvalidInput
 P = ParamSpec("P")
 R = TypeVar("R")
 Approve: TypeAlias = Callable[[Call], bool] | Literal["always", "never"]
-Policies: TypeAlias = Mapping[str, "Policy | Tool[..., Any] | Mapping[str, Any]"]
 _DAY_S = 24 * 3600.0
 
 
@@ -81,7 +93,7 @@ class Policy:
     on_stop: Literal["", "raise"] = ""
     command: bool = False  # the function returns the command to run, as a list
     version: str = ""  # of this policy: an approval given under another one does not count
-    needs_env: tuple[str, ...] = ()
+    needs_env: Sequence[str] = ()
 
     @property
     def tries(self) -> Retry:
@@ -109,6 +121,33 @@ class Policy:
             and (field.name != "needs_env" or self.needs_env)  # of before there was such a field
         }
         return sha256(dump(said)).hexdigest()[:16]
+
+
+class _Declared(TypedDict, total=False):
+    effect: Effect
+    undo: Callable[..., Any] | None
+    undo_retry: int | Retry
+    undo_timeout_s: float
+    probe: Callable[..., Any] | None
+    approve: Approve
+    approve_within_s: float
+    still_valid: Callable[..., Any] | None
+    run_in: RunIn
+    retry: int | Retry
+    timeout_s: float | None
+    stop_grace_s: float | None
+    on_pause: Literal["", "finish", "cancel", "freeze"]
+    on_redirect: Literal["finish", "cancel"]
+    on_stop: Literal["", "raise"]
+    version: str
+    needs_env: Sequence[str]
+
+
+class Declared(_Declared, total=False):
+    """What a tool can declare, as keywords: the fields of `Policy`, which says what each means."""
+
+    command: bool
+    deferred: bool
 
 
 class Tool(Generic[P, R]):
@@ -207,23 +246,56 @@ class Tool(Generic[P, R]):
         return args
 
 
+class CommandTool(Tool[P, Any]):
+    """One that is declared `command=True`: an agent that calls it gets a `CommandResult`."""
+
+
+class DeferredTool(Tool[P, Any], Generic[P, R]):
+    """One that is declared `deferred=True`: an agent that calls it gets a `Queued`."""
+
+
+Policies: TypeAlias = Mapping[str, Policy | Tool[..., Any] | Mapping[str, Any]]
+
+
+class _Declares(Protocol):
+    """A decorator that makes a tool."""
+
+    def __call__(self, function: Callable[P, R], /) -> Tool[P, R]: ...
+
+
+class _DeclaresCommand(Protocol):
+    def __call__(self, function: Callable[P, Any], /) -> CommandTool[P]: ...
+
+
+class _DeclaresDeferred(Protocol):
+    @overload
+    def __call__(self, function: Callable[P, Awaitable[R]], /) -> DeferredTool[P, R]: ...
+    @overload
+    def __call__(self, function: Callable[P, R], /) -> DeferredTool[P, R]: ...
+
+
 @overload
 def tool(function: Callable[P, R], /) -> Tool[P, R]: ...
 @overload
-def tool(**declared: Any) -> Callable[[Callable[P, R]], Tool[P, R]]: ...
-def tool(function: Callable[..., Any] | None = None, /, **declared: Any) -> Any:
+def tool(*, command: Literal[True], **declared: Unpack[_Declared]) -> _DeclaresCommand: ...
+@overload
+def tool(*, deferred: Literal[True], **declared: Unpack[_Declared]) -> _DeclaresDeferred: ...
+@overload
+def tool(**declared: Unpack[_Declared]) -> _Declares: ...
+@overload
+def tool(**declared: Unpack[Declared]) -> Callable[[Callable[P, Any]], Tool[P, Any]]: ...
+def tool(function: Callable[..., Any] | None = None, /, **declared: Unpack[Declared]) -> Any:
     """Declare what a function does to the world and how it is stopped; see `Policy`.
 
     Its first parameter may be called `ctx`: it is then handed a `ToolContext`.
     """
     policy = policy_of(declared)
-    if function is not None:
-        return Tool(function, policy)
+    kind: Any = DeferredTool if policy.deferred else CommandTool if policy.command else Tool
 
     def declare(decorated: Callable[..., Any]) -> Tool[..., Any]:
-        return Tool(decorated, policy)
+        return kind(decorated, policy)
 
-    return declare
+    return declare if function is None else declare(function)
 
 
 def policy_of(given: "Policy | Tool[..., Any] | Mapping[str, Any]") -> Policy:

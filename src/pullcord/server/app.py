@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Awaitable, Callable, Iterable
+from functools import cached_property
 from typing import Any, Final, cast
 
 import msgspec
@@ -72,11 +73,9 @@ class Server:
         origins: Iterable[str],
         bounds: Bounds,
     ) -> None:
-        habits = getattr(runs, "habits", None) or Habits()
-        self._hub = Hub(runs.journal, bounds, habits.hold_s)
-        keeper = authorize if isinstance(authorize, Keeper) else None
-        self._desk = Desk(runs, self._hub, bounds, keeper, self._still)
-        self._authorize = authorize
+        self._runs, self._bounds, self._authorize = runs, bounds, authorize
+        self._is_closed = False
+        self._keeper = keeper = authorize if isinstance(authorize, Keeper) else None
         routes = [r for r in ROUTES if keeper or not r.standing]
         open_posts = {route.path for route in routes if route.right is None}
         spec = _encode(document(routes))
@@ -104,7 +103,19 @@ class Server:
 
     def close(self) -> None:
         """Let everybody go who watches something, and take nobody new."""
-        self._hub.close()
+        self._is_closed = True
+        if "_desk" in vars(self):
+            self._desk.hub.close()
+
+    @cached_property
+    def _desk(self) -> Desk:
+        """Made for the first request: an app is mounted before its runtime is entered."""
+        runs, bounds = self._runs, self._bounds
+        habits = getattr(runs, "habits", None) or Habits()
+        hub = Hub(runs.journal, bounds, habits.hold_s)
+        if self._is_closed:
+            hub.close()
+        return Desk(runs, hub, bounds, self._keeper, self._still)
 
     async def _still(self, request: Request) -> bool:
         """Whether who sent this may still do what it asked for."""

@@ -20,13 +20,26 @@ _ASK: Final[dict[str, _Ask]] = {
     "redirect": lambda run, said, who: run.redirect(**said, **who),
     "cancel": lambda run, said, who: run.cancel(**said, **who),
     "answer": lambda run, said, who: run.answer(**said, **who),
-    "approve": lambda run, said, who: run.approve(**said, **who),
+    "approve": lambda run, said, who: _approve(run, **said, who=who),
     "deny": lambda run, said, who: run.deny(**said, **who),
     "settle": lambda run, said, who: run.settle(**said, **who),
     "undo": lambda run, said, who: run.undo(**said, **who),
     "raise": lambda run, said, who: run.raise_limits(**said, **who),
     "signal": lambda run, said, who: run.signal(**said, **who),
 }
+
+
+def _approve(
+    run: RunHandle,
+    *,
+    question: str,
+    call: str,
+    args: dict[str, Any] | None,
+    who: dict[str, Any],
+) -> Awaitable[Ack]:
+    if args is None:
+        return run.approve(question, call=call, **who)
+    return run.edit(question, args, call=call, **who)
 
 
 def signed(request: Request) -> dict[str, str]:

@@ -17,9 +17,10 @@ from pullcord.server.keeper import Keeper
 class Runs(Protocol):
     """What the server needs of a runtime. One whose agents are driven elsewhere will do."""
 
-    journal: Journal
-    clock: Clock
-
+    @property
+    def journal(self) -> Journal: ...
+    @property
+    def clock(self) -> Clock: ...
     @property
     def agents(self) -> "dict[str, Agent]": ...
     @property

@@ -17,7 +17,7 @@ from pullcord.journal.clock import Clock
 from pullcord.journal.journal import Journal
 from pullcord.runtime.agents import Agent
 from pullcord.runtime.handle import RunHandle
-from pullcord.runtime.runtime import Runtime
+from pullcord.runtime.runtime import Runtime, housekeeper_of
 from pullcord.runtime.site import Habits
 from pullcord.server.app import Server, app
 from pullcord.server.bounds import Bounds
@@ -63,7 +63,7 @@ class Beside:
         return RunHandle(run_id, self.journal, self)
 
     async def let_go(self, run_id: str) -> None:
-        await self._there(self._runtime.let_go(run_id))
+        await self._there(housekeeper_of(self._runtime).let_go(run_id))
 
     async def _there(self, work: Coroutine[Any, Any, T]) -> T:
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._home))

@@ -17,7 +17,7 @@ from pullcord.errors import PullcordError
 from pullcord.server.problems import Refused, of_error, problem
 from pullcord.server.rights import Grant
 
-Authorize: TypeAlias = Callable[[Request], "Grant | Awaitable[Grant | None] | None"]
+Authorize: TypeAlias = Callable[[Request], Grant | Awaitable[Grant | None] | None]
 MARK: Final = "x-pullcord"  # a header that no page of another origin can send unasked
 CSP: Final = (
     "default-src 'none'; script-src 'self'; connect-src 'self'; img-src 'self'; style-src 'self'; "
