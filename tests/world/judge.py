@@ -245,6 +245,9 @@ class _Judge:
     def _is_over(self, call: Call) -> Iterator[Violation]:
         """Nothing acts after somebody was told that it is over, but for what was named before."""
         attempt = call.attempt
+        decided = attempt.decided
+        if isinstance(decided, e.StepInterrupted) and decided.rung == "stop_requested":
+            return  # people are told that another side was asked to stop, and has not confirmed it
         shut_down = self._evidence.shut_down.get(call.effects[0].actor, float("inf"))
         for why, told_at, until, seq in self._overs(attempt, shut_down):
             late = [one for one in call.effects if told_at < one.at < until]
