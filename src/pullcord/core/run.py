@@ -257,6 +257,15 @@ class Run(msgspec.Struct, omit_defaults=True):
                 return name, plan.next
         return None
 
+    def name_of(self, step: Step) -> str:
+        """What a step is called: by its name, or by what was done instead, if it is named after an
+        item of a plan that somebody has rewritten."""
+        for plan in self.plans.values() if not step.tool else ():
+            for item in plan.items:
+                if item.title == step.name and item.id in plan.rewritten:
+                    return plan.rewritten[item.id]
+        return step.name
+
     def step_of_output(self, part: str) -> str:
         """The step whose output or thought this part of text is; empty: the agent's own words."""
         thought = part.removeprefix("think-").rsplit("-", 2)[0] if part.startswith("think-") else ""

@@ -20,6 +20,7 @@ from pullcord.core.handed import Handed, shown
 from pullcord.core.panel import Panel
 from pullcord.core.states import NEEDS_OWNER
 from pullcord.core.stops import HEARD, StopShown
+from pullcord.core.story import Names, tell
 from pullcord.core.withhold import as_viewed
 from pullcord.errors import JournalClosed, PullcordError
 from pullcord.journal.clock import Clock
@@ -54,7 +55,7 @@ class Frame(NamedTuple):
         return self.cursor.pos > place.pos if self.is_text else self.cursor.seq > place.seq
 
 
-def framed(item: Item, *, hide: bool) -> Frame | None:
+def framed(item: Item, names: Names, *, hide: bool) -> Frame | None:
     """The event, as viewers see it. `hide`: its run is quarantined."""
     cursor, what = item
     if isinstance(what, LiveText):
@@ -64,16 +65,18 @@ def framed(item: Item, *, hide: bool) -> Frame | None:
         data = b"event: text\ndata: " + _encode(said) + b"\n\n"
         return Frame(cursor, True, data, what.part, what.offset + len(what.text))
     part = what.event.part if isinstance(what.event, TextEnded) else ""
-    data = b"event: record\ndata: " + record_json(what, hide=hide) + b"\n\n"
+    data = b"event: record\ndata: " + record_json(what, names, hide=hide) + b"\n\n"
     return Frame(cursor, False, data, part)
 
 
-def record_json(record: Record, *, hide: bool) -> bytes:
+def record_json(record: Record, names: Names, *, hide: bool) -> bytes:
+    """The record as viewers see it, with the words for it."""
     shown: dict[str, object] = {
         "seq": record.seq,
         "at_ms": record.at_ms,
         "epoch": record.epoch,
         "event": msgspec.Raw(encode_event(as_viewed(record.event, hide=hide))),
+        "told": tell(record, names, hide=hide),
     }
     if record.drift_ms:
         shown["drift_ms"] = record.drift_ms
@@ -97,6 +100,7 @@ class Channel:
         self._size = 0
         self._needs_look = seen.run.state in NEEDS_OWNER
         self.hide = seen.run.cancel is not None and seen.run.cancel.quarantine
+        self.names = Names(seen.run)
         self._show(seen)
         self._task = asyncio.create_task(self._follow(), name=f"pullcord-channel-{run_id}")
 
@@ -151,7 +155,7 @@ class Channel:
                 self._quarantine()
             if isinstance(event, Forgotten):
                 self._empty()
-            if frame := framed(item, hide=self.hide):
+            if frame := framed(item, self.names, hide=self.hide):
                 self._ring.append(frame)
                 self._size += len(frame.data)
                 if frame.part and not frame.is_text:

@@ -9,12 +9,15 @@ from starlette.requests import Request
 
 from pullcord.core.events import Completed, Created, Stopped, TextEnded
 from pullcord.core.handed import Handed
+from pullcord.core.receipt_words import receipt_words
 from pullcord.core.receipts import Receipt
 from pullcord.core.receipts import receipt as receipt_of
 from pullcord.core.states import RunState
+from pullcord.core.story import Names
 from pullcord.core.values import check_id, dump
 from pullcord.core.values import load as value_of
 from pullcord.core.withhold import as_viewed
+from pullcord.core.words import declared
 from pullcord.journal.reading import START
 from pullcord.server.controls import signed
 from pullcord.server.desk import Desk
@@ -33,6 +36,7 @@ from pullcord.server.wire import (
     ItemShown,
     Me,
     OpenShown,
+    ReceiptShown,
     Runs,
     RunShown,
 )
@@ -125,17 +129,23 @@ async def records(desk: Desk, request: Request, _: None) -> msgspec.Raw:
     [seen] = await desk.runs.journal.seen(request.path_params["run"])
     hide = seen.run.cancel is not None and seen.run.cancel.quarantine
     found = await desk.runs.journal.read(seen.run.id, after_seq=after, limit=limit)
-    body = b",".join(record_json(record, hide=hide) for record in found)
+    names = Names(seen.run)
+    body = b",".join(record_json(record, names, hide=hide) for record in found)
     return msgspec.Raw(b'{"records":[' + body + b"]}")
 
 
-async def receipt(desk: Desk, request: Request, _: None) -> Receipt:
+async def receipt(desk: Desk, request: Request, _: None) -> ReceiptShown:
     """What it has left behind so far. (A handle's own waits until a stop is in effect.)"""
     journal = desk.runs.journal
     [seen] = await journal.seen(request.path_params["run"])
     found = await journal.read(seen.run.id)
     cut = {r.event.part: r.event.text for r in found if isinstance(r.event, TextEnded)}
-    return receipt_of(seen.run, cut, await journal.members(seen.run.id))
+    made = receipt_of(seen.run, cut, await journal.members(seen.run.id))
+    return ReceiptShown(**_fields(made), lines=receipt_words(made))
+
+
+def _fields(made: Receipt) -> dict[str, Any]:
+    return {name: getattr(made, name) for name in Receipt.__struct_fields__}
 
 
 async def inbox(desk: Desk, request: Request, _: None) -> InboxShown:
@@ -149,7 +159,8 @@ async def inbox(desk: Desk, request: Request, _: None) -> InboxShown:
         fields = card._asdict()
         left = fields.pop("expires_at_ms") - now
         exact = _as_text(card.args)
-        cards.append(CardShown(**fields, shown=exact, expires_in_ms=max(left, 0)))
+        policy = declared(card.effect, undoable=card.can_be_undone)
+        cards.append(CardShown(**fields, shown=exact, policy=policy, expires_in_ms=max(left, 0)))
     return InboxShown(
         cards,
         [OpenShown(**one._asdict()) for one in found.questions],

@@ -210,7 +210,8 @@ class Stream:
         end = channel.end
         async with self._hub.past:
             items = await self._hub.journal.stream(channel.run_id, self._place, limit=self._batch)
-        frames = [frame for item in items if (frame := framed(item, hide=channel.hide))]
+        names, hide = channel.names, channel.hide
+        frames = [frame for item in items if (frame := framed(item, names, hide=hide))]
         piece, is_all = self._joined(frames)
         if is_all and sum(isinstance(what, Record) for _, what in items) < self._batch:
             self._place = further(self._place, end)  # all that was there: so much is in it

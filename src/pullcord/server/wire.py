@@ -7,7 +7,10 @@ import msgspec
 from pullcord.core.commands import KEY_MAX_CHARS
 from pullcord.core.limits import Then
 from pullcord.core.panel import Panel
+from pullcord.core.receipt_words import ReceiptLine
+from pullcord.core.receipts import Receipt
 from pullcord.core.states import RunState
+from pullcord.core.story import Told
 from pullcord.server.keeper import Kind
 from pullcord.server.rights import How, Right
 
@@ -214,11 +217,18 @@ class RecordShown(msgspec.Struct, frozen=True):
     at_ms: int
     epoch: int
     event: dict[str, Any]
+    told: Told  # the same in words
     drift_ms: int = 0  # how far the wall clock was ahead of the clock that never jumps
 
 
 class Records(msgspec.Struct, frozen=True):
     records: list[RecordShown]
+
+
+class ReceiptShown(Receipt, frozen=True, kw_only=True):
+    """The receipt, and the same in words."""
+
+    lines: tuple[ReceiptLine, ...]
 
 
 class CardShown(msgspec.Struct, frozen=True, kw_only=True):
@@ -231,6 +241,7 @@ class CardShown(msgspec.Struct, frozen=True, kw_only=True):
     tool: str
     args: Any
     shown: list[tuple[str, str]]
+    policy: str  # what it does to the world, and whether that can be taken back
     effect: str
     can_be_undone: bool
     text: str
