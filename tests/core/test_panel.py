@@ -396,12 +396,15 @@ def test_what_is_frozen_is_not_said_to_be_nothing() -> None:
 def test_a_cancelled_run_is_not_stopped_for_good_while_something_of_it_runs() -> None:
     begun = StepStarted(step="s", name="crunch", tool="crunch", run_in="thread")
     left = StepInterrupted(step="s", rung="abandoned", still_running=("its thread",))
-    on = shown(running(begun, CancelRequested(by="ana"), left, Cancelled()))
+    named = AttentionRaised(item="s", kind="not_stoppable", text="crunch may be going on")
+    stopped = (begun, CancelRequested(by="ana"), left, named, Cancelled())
+    on = shown(running(*stopped))
     assert "crunch could not be stopped and still runs" in on.says
-    assert on.did == "1 still running"
-    late = shown(running(begun, CancelRequested(by="ana"), left, Cancelled(), LateResult(step="s")))
-    assert late.says == TABLE[RunState.CANCELLED].says  # that work has ended: it is taken back
-    assert late.did == "1 done (1 has no undo)"
+    assert (on.did, on.needs) == ("1 still running", "1 to look at")
+    late = running(*stopped, LateResult(step="s"))  # that work has ended: it is taken back
+    assert shown(late).says == TABLE[RunState.CANCELLED].says
+    assert (shown(late).did, shown(late).needs) == ("1 done (1 has no undo)", "")
+    assert receipt(late).attention == ()
 
 
 def test_what_is_under_way_is_named_by_what_is_done_not_by_what_was_planned() -> None:
@@ -414,3 +417,8 @@ def test_what_is_under_way_is_named_by_what_is_done_not_by_what_was_planned() ->
     begun = StepStarted(step="s", name="Join against MRR table")
     run = running(plan, told, rewritten, item, begun, StepFinished(step="s"))
     assert receipt(run).done == ("Join EU customers only",)
+    hidden = running(
+        *(plan, told, rewritten, item, begun, CancelRequested(by="ana", quarantine=True))
+    )
+    seen = msgspec.json.encode(shown(hidden)) + msgspec.json.encode(receipt(hidden))
+    assert b"EU" not in seen  # what somebody said to a quarantined run is withheld

@@ -166,7 +166,7 @@ def _sections(asked: Any, panel: Panel, run: Run, records: list[Record]) -> None
         "children",
         [f"  {name} · {child.state or 'living'}" for name, child in run.children.items()],
     )
-    _section("look at", [f"  {item}: {line(text)}" for item, text in run.attention.items()])
+    _section("look at", [f"  {item}: {line(text)}" for item, text in run.to_look_at().items()])
     if asked.records:
         names = Names(run)
         _section("journal", [f"  {told(record, names)}" for record in records])

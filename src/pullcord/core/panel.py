@@ -171,6 +171,7 @@ def panel(
     stop = _in_force(run)
     raisable = tuple(_raisable(run, used))
     wants = sum(run.questions[name].kind != "timer" for name in run.open_questions())
+    attention = len(run.to_look_at())
     meters, tally = tuple(_meters(run, used)), _tally(run)
     return Panel(
         run=run.id,
@@ -201,14 +202,14 @@ def panel(
         told=() if hidden else tuple(_told(run)),
         buttons=tuple(_buttons(run, raisable, workers)),
         wants=wants,
-        attention=len(run.attention),
+        attention=attention,
         raise_=raisable,
         tally=tally,
         did=words.tally(tally),
         who=words.by_whom(stop.by, stop.source) if stop else "",
         readings=tuple(_readings(run, meters)),
         spent=_spent(run.cost),
-        needs=_needs(wants, len(run.attention), raisable),
+        needs=_needs(wants, attention, raisable),
         error="" if hidden else run.error,
         driven=driven,
         still=still,

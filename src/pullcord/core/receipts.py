@@ -168,11 +168,8 @@ def kept_for_good(run: Run) -> tuple[str, ...]:
     steps = run.steps.values()
     if run.state is RunState.COMPLETED and not any(step.undo for step in steps):
         return ()
-    is_hidden = run.cancel is not None and run.cancel.quarantine
     done = (step for step in steps if heading(step, ended=run.ended) == "done")
-    return tuple(
-        step.name if is_hidden else run.name_of(step) for step in done if has_no_undo(step)
-    )
+    return tuple(run.name_of(step) for step in done if has_no_undo(step))
 
 
 def _kept_by(run: Run, steps: Sequence[StepLine]) -> Iterator[str]:
@@ -189,7 +186,7 @@ def _open(run: Run) -> Iterator[str]:
     if run.forgotten:
         yield f"What run {run.id} did is not known any more: its {run.forgotten}."
     is_hidden = run.cancel is not None and run.cancel.quarantine
-    yield from run.attention if is_hidden else run.attention.values()
+    yield from run.to_look_at() if is_hidden else run.to_look_at().values()
 
 
 def _lines_of(run: Run, one: Run, *, final: bool) -> Iterator[StepLine]:
@@ -207,7 +204,7 @@ def _line(run: Run, name: str, *, is_hidden: bool) -> StepLine:
     step = run.steps[name]
     return StepLine(
         step=name,
-        name=step.name if is_hidden else run.name_of(step),
+        name=run.name_of(step),
         heading=heading(step, ended=run.ended),
         tool=step.tool,
         effect=step.effect,

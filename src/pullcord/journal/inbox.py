@@ -93,7 +93,7 @@ def _add(found: Inbox, view: View, run: Run, now_ms: int) -> None:
     if run.cancel and run.cancel.quarantine:
         return
     found.attention.extend(
-        Item(run.id, run.agent, run.state, item, text) for item, text in run.attention.items()
+        Item(run.id, run.agent, run.state, item, text) for item, text in run.to_look_at().items()
     )
     if run.state in LIVING:
         cards, questions = _asked(view, run)
