@@ -12,7 +12,8 @@ class ReceiptLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     """One line of a receipt: what it is about, and either the names of steps or a sentence."""
 
     word: str
-    sign: str = ""  # of a heading
+    heading: str = ""  # its name in a `Receipt`; empty: it is none
+    sign: str = ""
     tone: str = ""  # the colour it has, where there are colours: as that of a state
     names: tuple[str, ...] = ()
     says: str = ""
@@ -28,11 +29,13 @@ def _headings(made: Receipt) -> Iterator[ReceiptLine]:
     for name, sign, word, tone in words.HEADINGS:
         if names := getattr(made, name):
             is_empty = False
-            yield ReceiptLine(word=word, sign=sign, tone=tone, names=names, says=_about(name))
+            yield ReceiptLine(
+                heading=name, word=word, sign=sign, tone=tone, names=names, says=_about(name)
+            )
     if is_empty:
         answered = any(line.model and line.heading == "done" for line in made.steps)
         says = "it answered; nothing else was done" if answered else "nothing"
-        yield ReceiptLine(word="done", sign="✓", says=says)
+        yield ReceiptLine(heading="done", word="done", sign="✓", says=says)
 
 
 def _about(heading: str) -> str:

@@ -13,11 +13,11 @@ _ROOM: Final = 23  # before the names
 def receipt_lines(of: Receipt, width: int) -> list[Line]:
     """The receipt: its headings with their signs, a blank line, and the facts."""
     said = receipt_words(of)
-    headings = [one for told in said if told.sign for one in _told(told, width)]
+    headings = [one for told in said if told.heading for one in _told(told, width)]
     return [
         *headings,
         BLANK,
-        *(one for told in said if not told.sign for one in _told(told, width)),
+        *(one for told in said if not told.heading for one in _told(told, width)),
     ]
 
 

@@ -210,8 +210,8 @@ export interface LiveText {
 /** One line of a receipt, in words: with a sign, the steps under one heading. */
 export interface ReceiptLine {
   word: string;
+  heading?: keyof Tally;
   sign?: string;
-  tone?: string;
   names?: string[];
   says?: string;
 }

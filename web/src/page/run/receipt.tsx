@@ -55,13 +55,13 @@ function Lists({ receipt }: { receipt: Receipt }) {
     <>
       <ul class="tally">
         {receipt.lines.map(
-          ({ word, sign, tone, names: steps = [], says = "" }) =>
-            sign && (
-              <li key={word} class={tone}>
+          ({ word, heading, sign, names: steps = [], says = "" }) =>
+            heading && (
+              <li key={word} class={heading}>
                 <span class="sign" aria-hidden="true">
                   {sign}
                 </span>
-                <span class="word">{word}</span>
+                <span class="word">{capital(word)}</span>
                 <span class="names">
                   {names(steps)}
                   {says && <span class="aside">{`${steps.length ? ": " : ""}${says}`}</span>}
@@ -71,10 +71,14 @@ function Lists({ receipt }: { receipt: Receipt }) {
         )}
       </ul>
       <dl>
-        {receipt.lines.map(({ word, sign, says = "" }, at) => !sign && <Fact key={at} name={word} value={says} />)}
+        {receipt.lines.map(({ word, heading, says = "" }, at) => !heading && <Fact key={at} name={capital(word)} value={says} />)}
       </dl>
     </>
   );
+}
+
+function capital(word: string): string {
+  return word.charAt(0).toUpperCase() + word.slice(1);
 }
 
 function names(found: readonly string[]): string {
