@@ -33,7 +33,7 @@ from pullcord.core.run import Run
 from pullcord.core.states import LIVING, TABLE, RunState
 from pullcord.core.story import Names
 from pullcord.core.values import load as value_of
-from pullcord.core.words import THEN, clock, times
+from pullcord.core.words import THEN, clock, frozen, times
 from pullcord.errors import InvalidInput
 from pullcord.journal.reader import Reader
 from pullcord.journal.reading import START, Cursor
@@ -114,8 +114,7 @@ def _show(asked: Any, cord: Cord) -> int:
         used = " · ".join(meter.says for meter in panel.meters)
         print(f"{used}, then {THEN[run.limits.then]}.")
     if run.pause and run.pause.frozen:
-        frozen = ", ".join(run.pause.frozen)
-        print(f"Frozen, and kept only as long as its process lives: {line(frozen)}")
+        print(line(frozen(run.pause.frozen), 400))
     print(f"{line(panel.says, 1000)}   {times(panel.times)}")
     if panel.alone and panel.driven:
         print(line(panel.alone, 1000))
