@@ -57,6 +57,9 @@ async def test_it_is_answered_while_the_run_still_speaks_and_without_tools() -> 
         run = await runtime.start(agent, "tell me something")
         await shown(run, "Once upon a time")
         assert await (await run.ask_aside("what is it going to be?")).result() == "A tale."
+        asked = str(plain(model.requests[1])[-1])
+        assert "a side question" in asked
+        assert "paused" not in asked  # it is not: the run speaks on
         assert (await run.look()).state is S.RUNNING
         await run.cancel()
         await run.receipt()

@@ -45,39 +45,44 @@ def said(heard: list[str]) -> list[str]:
 def test_an_answer_that_is_there_before_it_was_shown_is_told_behind_its_text() -> None:
     lines = told(ASKED, live("Hello th"), ANSWERED, BILL, WHOLE, Completed())
     assert lines == [
-        "◆ asking scripted",
+        "◆ scripted is answering",
         SAID,
-        "◆ answered",
-        "  10 tokens read, 175 written, cost unknown",
-        "✓ completed null",
+        "◆ scripted answered",
+        "$ scripted 10 tokens in, 175 out, price unknown",
+        "✓ completed",
     ]
 
 
 def test_text_that_goes_on_after_the_answer_stays_in_its_line() -> None:
     lines = told(ASKED, live("Hello th"), ANSWERED, live(SAID[8:], 8), WHOLE)
-    assert lines == ["◆ asking scripted", SAID, "◆ answered"]
+    assert lines == ["◆ scripted is answering", SAID, "◆ scripted answered"]
 
 
 def test_what_somebody_does_meanwhile_is_told_at_once_and_in_order() -> None:
     lines = told(ASKED, live("Hello th"), ANSWERED, PauseRequested(by="bo"), WHOLE)
-    assert lines[1:4] == ["Hello th", "◆ answered", "pause requested by bo"]
+    assert lines[1:4] == ["Hello th", "◆ scripted answered", "‖ bo paused it"]
     assert lines[4:] == [SAID[8:]]
 
 
 def test_what_another_step_has_done_does_not_wait_for_the_text() -> None:
+    begun = StepStarted(step="fetch-1", name="fetch")
     other = StepFinished(step="fetch-1", result=dump("1,204 rows"))
-    assert told(live("Hello th"), other) == ["Hello th", '✓ "1,204 rows"']
+    assert told(begun, live("Hello th"), other)[1:] == ["Hello th", "✓ fetch 1,204 rows"]
+    asked = StepStarted(step="model-11", name="model", model="other")
     eleventh = StepFinished(step="model-11")
-    assert told(live("Hello th"), eleventh, WHOLE)[:2] == ["Hello th", "◆ answered"]
+    lines = told(asked, live("Hello th"), eleventh, WHOLE)
+    assert lines[1:3] == ["Hello th", "◆ other answered"]
 
 
 def test_nothing_that_was_held_is_lost_when_nobody_speaks_on() -> None:
-    assert told(live("Hello th"), ANSWERED) == ["Hello th", "◆ answered"]
+    answered = "◆ scripted answered"
+    assert told(ASKED, live("Hello th"), ANSWERED)[1:] == ["Hello th", answered]
     two = live("Another", part="say-2")
-    assert told(live("Hello th"), ANSWERED, two) == ["Hello th", "◆ answered", "Another"]
+    assert told(ASKED, live("Hello th"), ANSWERED, two)[1:] == ["Hello th", answered, "Another"]
 
 
 def test_how_a_step_was_stopped_is_said_in_words() -> None:
-    assert told(StepInterrupted(step="s", rung="task_cancel")) == [
-        "■ stopped · its task was cancelled"
+    begun = StepStarted(step="s", name="crunch")
+    assert told(begun, StepInterrupted(step="s", rung="task_cancel"))[1:] == [
+        "■ crunch interrupted: its task was cancelled"
     ]

@@ -18,10 +18,10 @@ def test_its_prompt_is_the_input_and_what_it_says_is_said_once(pullcord: Termina
     said = pullcord("run", TALKER, "Write about May", "--run-id", "r1")
     assert said.status == 0
     assert said.out.splitlines() == ["well", "I have read 1."]
-    assert "◆ asking scripted" in said.err
-    assert "10 tokens read" in said.err
+    assert "◆ scripted is answering" in said.err
+    assert "10 tokens in" in said.err
     receipt = pullcord("receipt", "r1").out
-    assert "done           nothing" in receipt
+    assert "done           it answered; nothing else was done" in receipt
     assert "1 call of unknown price" in receipt
 
 
@@ -34,7 +34,7 @@ def test_it_goes_on_with_its_thread_and_is_asked_aside(pullcord: Terminal) -> No
 def test_another_model_can_be_named(pullcord: Terminal) -> None:
     said = pullcord("run", TALKER, "Write", "--model", "test", "--run-id", "r1")
     assert (said.status, said.out.splitlines()) == (0, ["success (no tool calls)"])
-    assert "◆ asking test" in said.err
+    assert "◆ test is answering" in said.err
 
 
 def test_the_text_of_a_fast_model_is_in_one_piece(pullcord: Terminal, tmp_path: Path) -> None:

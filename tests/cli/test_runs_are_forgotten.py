@@ -42,7 +42,7 @@ def test_afterwards_every_command_says_who_deleted_it_and_why(pullcord: Terminal
         assert (said.status, TOLD in said.out) == (0, True)
         assert "by ana: her wish" in said.out
     assert pullcord("show", "r1", "--json").json["state"] == "completed"
-    assert "∅ all before this was deleted by ana: her wish" in pullcord("watch", "r1").out
+    assert "∅ ana had all before this deleted “her wish”" in pullcord("watch", "r1").out
     for words in (("receipt", "r1"), ("fork", "r1"), ("continue", "r1"), ("pause", "r1")):
         said = pullcord(*words)
         assert (said.status, TOLD in said.err) == (3, True), words

@@ -80,7 +80,9 @@ def test_cancel_with_wait_prints_the_receipt(pullcord: Terminal) -> None:
         process.communicate(timeout=60)
     assert said.status == 0
     assert "■ Cancelled by ana · “wrong path”" in said.out
-    assert "partial text   “half a \\x1b[31msentence”" in said.out  # nothing moves the cursor
+    assert (
+        "partial text   1 part was cut: “half a \\x1b[31msentence”" in said.out
+    )  # nothing moves the cursor
     assert process.returncode == 3
     late = pullcord("pause", "r1")
     assert (late.status, "pullcord fork r1" in late.err) == (3, True)

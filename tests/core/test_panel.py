@@ -141,8 +141,24 @@ def test_that_the_kill_switch_holds_it_is_said_and_no_button_depends_on_a_releas
     assert button(on, "resume").says == "goes on where it stopped"  # true before and after
 
 
+@pytest.mark.parametrize(
+    ("begun", "says"),
+    [
+        ((), "the agent is told at its next step"),
+        ((StepStarted(step="m", name="model", model="gpt-5"),), "the agent is told at once"),
+        ((StepStarted(step="s", name="look", cut_by_redirect=True),), "the agent is told at once"),
+        ((StepStarted(step="s", name="crunch"),), "it is told when crunch ends"),
+        (
+            (StepStarted(step="s", name="crunch"), StepStarted(step="t", name="fetch")),
+            "it is told when crunch, fetch end",
+        ),
+    ],
+)
+def test_redirect_says_when_the_agent_is_told(begun: tuple[Event, ...], says: str) -> None:
+    assert button(shown(running(*begun)), "redirect").says == says
+
+
 def test_what_is_told_while_it_is_held_is_told_when_it_is_resumed() -> None:
-    assert button(shown(running()), "redirect").says == "the agent is told at once"
     pausing = shown(running(StepStarted(step="s", name="look"), PauseRequested(by="ana")))
     for on in (pausing, shown(running(PauseRequested(by="ana"), Paused()))):
         assert button(on, "redirect").says == "it is told when resumed"
@@ -354,3 +370,55 @@ def test_an_open_question_comes_first() -> None:
 def test_a_new_run_can_be_shown() -> None:
     run = replay("r1", [Record("r1", 1, 5, 0, Created(agent="a", thread="t"))])
     assert shown(run).state == "queued"
+
+
+def test_a_cancel_button_names_no_zeros() -> None:
+    kept = (StepStarted(step="s", name="pay", tool="pay"), StepFinished(step="s"))
+    assert button(shown(running(*kept)), "cancel").says == "saves partial work · cannot undo 1: pay"
+    undoable = StepStarted(step="s", name="book", tool="book", undoable=True)
+    says = button(shown(running(undoable, StepFinished(step="s"))), "cancel").says
+    assert says == "saves partial work · undoes 1"
+
+
+def test_a_tally_names_no_zeros() -> None:
+    done = (StepStarted(step="s", name="look", effect="none"), StepFinished(step="s"), Completed())
+    assert shown(running(*done)).did == "1 done"
+    assert shown(running(Completed())).did == ""
+
+
+def test_what_is_frozen_is_not_said_to_be_nothing() -> None:
+    begun = StepStarted(step="s", name="crunch", tool="crunch", run_in="process")
+    on = shown(running(begun, PauseRequested(by="ana"), Paused(frozen=("crunch",))))
+    assert on.says.startswith("Nothing runs and nothing will start; 1 frozen")
+    assert on.doing == "frozen as long as its process lives: crunch"
+
+
+def test_a_cancelled_run_is_not_stopped_for_good_while_something_of_it_runs() -> None:
+    begun = StepStarted(step="s", name="crunch", tool="crunch", run_in="thread")
+    left = StepInterrupted(step="s", rung="abandoned", still_running=("its thread",))
+    named = AttentionRaised(item="s", kind="not_stoppable", text="crunch may be going on")
+    stopped = (begun, CancelRequested(by="ana"), left, named, Cancelled())
+    on = shown(running(*stopped))
+    assert "crunch could not be stopped and still runs" in on.says
+    assert (on.did, on.needs) == ("1 still running", "1 to look at")
+    late = running(*stopped, LateResult(step="s"))  # that work has ended: it is taken back
+    assert shown(late).says == TABLE[RunState.CANCELLED].says
+    assert (shown(late).did, shown(late).needs) == ("1 done (1 has no undo)", "")
+    assert receipt(late).attention == ()
+
+
+def test_what_is_under_way_is_named_by_what_is_done_not_by_what_was_planned() -> None:
+    plan = Planned(plan="p", items=(PlanItem("i", "Join against MRR table"),))
+    told = Redirected(by="ana", instruction="Join EU customers only")
+    rewritten = ItemRewritten(
+        plan="p", item="i", before="Join against MRR table", after="Join EU customers only"
+    )
+    item = ItemStarted(plan="p", item="i", text="Join EU customers only")
+    begun = StepStarted(step="s", name="Join against MRR table")
+    run = running(plan, told, rewritten, item, begun, StepFinished(step="s"))
+    assert receipt(run).done == ("Join EU customers only",)
+    hidden = running(
+        *(plan, told, rewritten, item, begun, CancelRequested(by="ana", quarantine=True))
+    )
+    seen = msgspec.json.encode(shown(hidden)) + msgspec.json.encode(receipt(hidden))
+    assert b"EU" not in seen  # what somebody said to a quarantined run is withheld

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from pullcord.core.receipts import receipt
+from pullcord.core.receipts import heading, receipt
 from pullcord.core.run import Run
 from pullcord.journal.journal import Journal
 from pullcord.testing import ManualClock
@@ -47,8 +47,15 @@ _Child = msgspec.defstruct("_Child", _CHILD_SINCE_0_1_0, omit_defaults=True)
 def fingerprint(run: Run) -> str:
     """What a run left behind, short enough to store beside it. Of public things only, and of those
     that every version has: how a run is kept in memory may change, and a receipt may grow, as may
-    what is known of a child."""
-    made = _Left(**{name: getattr(receipt(run), name) for name in SINCE_0_1_0})
+    what is known of a child. Steps and parts of text are named as they were recorded: what a
+    receipt calls them for people may change."""
+    found = {name: getattr(receipt(run), name) for name in SINCE_0_1_0}
+    for under in ("done", "undone", "could_not_undo", "in_doubt", "failed", "interrupted"):
+        steps = (step for step in run.steps.values() if not step.model)
+        found[under] = [s.name for s in steps if heading(s, ended=run.ended) == under]
+    cut = (part for part, is_whole in run.texts.items() if not is_whole)
+    found["partial_text"] = [part for part in cut if not part.startswith("think-")]
+    made = _Left(**found)
     told = [(told.text, told.status) for told in run.instructions.values()]
     children = {name: _Child(one.detached, one.state) for name, one in run.children.items()}
     left = (made, run.seq, run.epoch, told, children)

@@ -89,8 +89,22 @@ def test_leaves_are_named_exactly_when_the_whole_is_true(
     assert bool(named) == holds(condition, facts)
     written = [str(condition) for condition in in_order(condition)]
     assert [name for name in dict.fromkeys(written) if name in named] == list(named)
-    for leaf in in_order(condition):
-        assert (str(leaf) in named) == (bool(named) and leaf.holds(facts))
+    assert set(named) == {str(leaf) for leaf in deciding(condition, facts)}
+
+
+def deciding(condition: Condition, facts: Facts) -> list[Condition]:
+    """The true leaves of every branch that is true: the others have decided nothing."""
+    if not holds(condition, facts):
+        return []
+    if not isinstance(condition, AllOf | AnyOf):
+        return [condition]
+    return [leaf for one in condition.of for leaf in deciding(one, facts)]
+
+
+def test_a_leaf_of_a_branch_that_is_not_true_is_not_named() -> None:
+    condition = (MaxSteps(50) & Tokens(10)) | MaxToolCalls(3)
+    facts = Facts(Used(steps=4, tokens=100, tool_calls=3))
+    assert fired(condition, facts) == ("MaxToolCalls(3)",)
 
 
 def in_order(condition: Condition) -> list[Condition]:

@@ -13,11 +13,13 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
 import pytest
 
 from pullcord import Agent, Context, RunHandle, RunState
 from pullcord.core.events import StepFinished, TextEnded, encode_event
 from pullcord.core.panel import Panel
+from pullcord.core.story import Names, tell
 from pullcord.core.withhold import as_viewed
 from pullcord.errors import StorageFailed
 from pullcord.journal.for_people import ForPeople
@@ -119,13 +121,15 @@ class Book:
 
 
 async def journal(there: House, run: RunHandle) -> list[dict[str, Any]]:
-    """The run's records as they are shown."""
+    """The run's records as they are shown, with the words for them."""
+    names = Names()
     return [
         {
             "seq": record.seq,
             "at_ms": record.at_ms,
             "epoch": record.epoch,
             "event": json.loads(encode_event(as_viewed(record.event, hide=False))),
+            "told": json.loads(msgspec.json.encode(tell(record, names))),
             **({"drift_ms": record.drift_ms} if record.drift_ms else {}),
         }
         for record in await there.runtime.journal.read(run.id)

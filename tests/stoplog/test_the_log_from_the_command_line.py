@@ -58,7 +58,7 @@ def test_a_stop_is_one_line(log: Log) -> None:
     lines = log("show").out.splitlines()
     assert len(lines) == 11  # of 17 entries
     assert "r1  pause asked by ana (page, session) “wrong path” · in flight: pay" in lines[0]
-    assert "in effect after 250 ms (cooperative) · pay done" in lines[0]
+    assert "in effect after 250 ms (at a checkpoint) · pay done" in lines[0]
     assert "cancel asked by canary (guard) “a leak” · quarantine" in lines[3]
     assert "shown to ana (page, session): 3 records, 27 characters of say-model-1-1-0" in lines[3]
     assert "stop at a limit asked by limits (limit)" in lines[4]

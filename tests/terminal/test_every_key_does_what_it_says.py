@@ -101,7 +101,7 @@ def test_c_asks_for_a_second_press_and_any_other_key_lets_go(desk: Desk) -> None
     with desk.tty("run", agent("planned"), "--run-id", "r1") as at:
         at.shows("● Running · step 1 of 2")
         at.press("c")
-        at.shows("c again within 3 s: Cancel", "saves partial work · undoes 0, cannot undo 1: one")
+        at.shows("c again within 3 s: Cancel", "saves partial work · cannot undo 1: one")
         at.press("x")
         at.shows("p Pause")
         at.press("c")

@@ -2,6 +2,7 @@
 
 from hypothesis import given
 
+from pullcord.core import run as core
 from pullcord.core.events import Record
 from pullcord.core.fold import replay
 from pullcord.journal.reading import Cursor
@@ -11,13 +12,19 @@ from pullcord.tui.steplines import step_lines, text_lines
 from pullcord.tui.timeline import spans_of, timeline_lines
 from tests.core.histories import histories
 
-STATUS = {
-    "started": "running",
-    "finished": "done",
-    "failed": "failed",
-    "interrupted": "interrupted",
-    "in_doubt": "in_doubt",
-}
+SIGN = {"started": "●", "finished": "✓", "failed": "✕", "interrupted": "■", "in_doubt": "?"}
+UNDO = {"started": "↶", "undone": "↶", "failed": "✕"}
+
+
+def sign_of(known: core.Step) -> str:
+    """The sign that its last record gives a step."""
+    if known.undo in UNDO:
+        return UNDO[known.undo]
+    if not known.began:
+        return "○"
+    if known.late_seq > known.decided_seq:
+        return "✓"
+    return "◆" if known.model and known.status in ("started", "finished") else SIGN[known.status]
 
 
 def reported(records: list[Record]) -> Report:
@@ -30,11 +37,10 @@ def reported(records: list[Record]) -> Report:
 def test_every_step_is_there_once_with_its_outcome(records: list[Record]) -> None:
     run, made = replay("r1", records), reported(records)
     shown = [e for section in made.sections for e in section.entries if isinstance(e, Step)]
-    assert [step.name for step in shown] == [step.name for step in run.steps.values()]
+    assert [step.name for step in shown] == [step.model or step.name for step in run.steps.values()]
     for step, known in zip(shown, run.steps.values(), strict=True):
-        wanted = STATUS[known.status] if known.began else "not_started"
-        assert step.status == wanted
-        assert (step.undo == "undone") == (known.undo == "undone")
+        assert step.sign == sign_of(known)
+        assert (step.says == "undone") == (known.undo == "undone")
 
 
 @given(histories())

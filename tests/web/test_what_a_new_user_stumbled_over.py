@@ -319,7 +319,8 @@ async def test_the_cap_that_is_proposed_is_typed_over_and_money_is_money(
 
 WITHOUT_MONEY = """() => {
   const bar = document.querySelector('pullcord-bar');
-  const raise = [{ cap: 'usd', used: 0.07, of: 0.05, suggest: 0.1 }];
+  const says = 'US dollars, $0.07 of $0.05 used';
+  const raise = [{ cap: 'usd', used: 0.07, of: 0.05, suggest: 0.1, says }];
   bar.panel = { ...bar.panel, raise };
 }"""
 

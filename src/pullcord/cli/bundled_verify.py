@@ -42,7 +42,8 @@ def main() -> int:
         return 1
     total = sum(len(found) for found in records.values())
     print("All files are as they were exported.")
-    print(f"{total} records of {len(records)} runs follow from one another.")
+    runs = "1 run" if len(records) == 1 else f"{len(records)} runs"
+    print(f"{total} records of {runs} follow from one another.")
     print(f"{len(stops)} entries of the stop log follow from one another; {claims} name a record.")
     print(f"{lines} lines noted outside the database agree; the newest names entry {newest}.")
     print("The line 'stop log' vouches for the log. Of entries that are only a digest here no hash")

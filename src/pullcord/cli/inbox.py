@@ -6,8 +6,8 @@ from typing import Any
 from pullcord.cli.as_json import to_json
 from pullcord.cli.reach import reach
 from pullcord.cli.words import call_lines, coloured, line
+from pullcord.core.words import declared, left
 from pullcord.journal.inbox import Attention, Card
-from pullcord.tui.words import left
 
 
 def carry_out(asked: Any) -> int:
@@ -28,9 +28,9 @@ def _approvals(cards: list[Card]) -> None:
         print("Nothing waits for approval.")
     for card in cards:
         print(coloured("\n".join(call_lines(card.tool, card.args)), "1"))
-        undo = "can be undone" if card.can_be_undone else "cannot be undone"
+        policy = line(declared(card.effect, undoable=card.can_be_undone), 60)
         expires = f"expires in {left(card.expires_in_ms)}"
-        print(f"  {card.run} · {line(card.agent)} · {card.effect}, {undo} · {expires}")
+        print(f"  {card.run} · {line(card.agent)} · {policy} · {expires}")
         print(f"  {line(card.text, 300)}")
         print(f"  pullcord approve {card.run} {card.question}")
         print(f"  pullcord deny {card.run} {card.question} --reason WHY")

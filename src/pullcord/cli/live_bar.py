@@ -6,10 +6,11 @@ Made of the panel alone. Pure: rows of text out, for so many columns.
 from typing import Final
 
 from pullcord.cli.live_text import apart, clip, pad, width, wrapped
-from pullcord.cli.words import clock, coloured, line, tinted
+from pullcord.cli.words import coloured, line, tinted
 from pullcord.core.keys import OF_VERB, Keymap
 from pullcord.core.panel import Button, Meter, Panel
 from pullcord.core.states import RunState
+from pullcord.core.words import clock
 
 BODY_ROWS: Final = 3
 _GAP: Final = 3  # two columns before a consequence, one behind it

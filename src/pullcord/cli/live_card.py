@@ -7,17 +7,13 @@ from pullcord.cli.live_keys import Key
 from pullcord.cli.live_text import LEAST_COLUMNS, apart, clip, folded
 from pullcord.cli.words import call_lines, coloured, line
 from pullcord.core.keys import Keymap
+from pullcord.core.words import declared
 from pullcord.journal.inbox import Card
 
 ARMED_AFTER_S: Final = 1.0
 _LEAST_ROWS: Final = 2  # one of the call, and the keys
 _MOVES: Final = {"up": -1, "down": 1}
 _PAGES: Final = {"page-up": -1, "page-down": 1}
-_EFFECT: Final = {
-    "none": "changes nothing",
-    "idempotent": "may be repeated safely",
-    "once": "has an effect, once",
-}
 
 
 class Shown:
@@ -91,9 +87,8 @@ def _lines(card: Card, columns: int) -> Iterator[str]:
     for argument in arguments:
         for at, text in enumerate(folded(argument, columns - 2)):
             yield f"{'  ' if at else ''}{text}"
-    undo = "can be undone" if card.can_be_undone else "cannot be undone"
-    effect = _EFFECT.get(card.effect, line(card.effect, 30))
-    for text in folded(f"{effect} · {undo} · {card.run}", columns - 2):
+    policy = line(declared(card.effect, undoable=card.can_be_undone), 60)
+    for text in folded(f"{policy} · {card.run}", columns - 2):
         yield coloured(f"  {text}", "2")
     if card.text:
         for text in folded(f"it says: “{line(card.text, 500)}”", columns - 2):

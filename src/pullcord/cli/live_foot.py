@@ -9,7 +9,7 @@ from pullcord.cli.live_hand import Seen
 from pullcord.cli.live_notice import Notice
 from pullcord.cli.live_writing import Writing
 from pullcord.core.keys import Keymap
-from pullcord.tui.words import left
+from pullcord.core.words import left
 
 
 class Foot:

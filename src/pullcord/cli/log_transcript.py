@@ -12,6 +12,7 @@ from pullcord.core.fold import replay
 from pullcord.core.receipts import ended_texts, receipt
 from pullcord.core.run import Run
 from pullcord.core.stops import StopAsked, StopShown, Viewer
+from pullcord.core.story import Names
 from pullcord.errors import ChainBroken, FormatUnknown
 from pullcord.journal.chain import GENESIS, Row, opened
 from pullcord.journal.store import LiveText, joined
@@ -34,8 +35,9 @@ def transcript(
     after: dict[int, list[Line]] = {}
     for stop in stops:
         after.setdefault(stop.entry.seq if stop.entry else len(records), []).append(stop)
+    names = Names()
     for record in records:
-        yield from _of(record)
+        yield from _of(record, names)
         for stop in after.pop(record.seq, ()):
             yield from _stop(stop, texts | unended)
     if trouble:
@@ -60,15 +62,15 @@ def _readable(run_id: str, rows: list[Row]) -> tuple[list[Record], str]:
     return found, ""
 
 
-def _of(record: Record) -> Iterator[str]:
+def _of(record: Record, names: Names) -> Iterator[str]:
     when, event = moment(record.at_ms), record.event
     if isinstance(event, TextEnded):
         end = "" if event.complete else ", cut"
-        whose = f" by step {event.step}" if event.step else ""
+        whose = f" by {plain(names.step(event.step).name)}" if event.step else ""
         yield f"{when} {record.seq:>5}  said{whose} ({event.part}{end}):"
         yield from _quoted(event.text)
         return
-    for number, said in enumerate(event_in_words(event).split("\n")):
+    for number, said in enumerate(event_in_words(record, names).split("\n")):
         yield f"{when} {record.seq:>5}  {said}" if number == 0 else f"{_PAD}     {said}"
     if isinstance(event, GuardTripped) and event.evidence:
         yield f"{_PAD}guard {plain(event.guard)} kept this back; it was shown to nobody:"

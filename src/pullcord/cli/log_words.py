@@ -22,6 +22,7 @@ from pullcord.core.stops import (
     Viewer,
     decode_entry,
 )
+from pullcord.core.words import RUNG, UNDO, frozen
 from pullcord.journal.store import StopRow
 
 
@@ -143,12 +144,12 @@ def _asked(act: StopAsked) -> str:
 
 
 def _took_hold(act: StopTookHold, when: str = "") -> str:
-    rung = f" ({act.rung})" if act.rung else ""
+    rung = f" ({RUNG[act.rung]})" if act.rung else ""
     ends = ", ".join(f"{line(s.name, 40)} {s.became.replace('_', ' ')}" for s in act.steps)
     said = f"in effect{when}{rung}" + (f" · {line(ends, 160)}" if ends else "")
     said += f" · undone: {len(act.undone)}" if act.undone else ""
-    said += f" · could not be undone: {len(act.could_not_undo)}" if act.could_not_undo else ""
-    return said + (f" · frozen: {line(', '.join(act.frozen))}" if act.frozen else "")
+    said += f" · {UNDO['failed']}: {len(act.could_not_undo)}" if act.could_not_undo else ""
+    return said + (f" · {line(frozen(act.frozen))}" if act.frozen else "")
 
 
 def viewer(one: Viewer) -> str:

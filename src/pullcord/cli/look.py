@@ -2,7 +2,7 @@
 
 import json
 import sys
-from typing import Any, Final
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -14,7 +14,6 @@ from pullcord.cli.telling import Telling as Telling
 from pullcord.cli.telling import record_line, told
 from pullcord.cli.words import (
     SIGN,
-    clock,
     coloured,
     line,
     offers,
@@ -23,7 +22,6 @@ from pullcord.cli.words import (
     receipt_lines,
     state,
     step_lines,
-    times,
     why,
 )
 from pullcord.core.events import Completed, Created, Event, Record, Stopped
@@ -31,18 +29,14 @@ from pullcord.core.fold import replay
 from pullcord.core.limits import caps_in
 from pullcord.core.panel import Panel
 from pullcord.core.resting import needs_no_agent_to_end
-from pullcord.core.run import Run, Times
+from pullcord.core.run import Run
 from pullcord.core.states import LIVING, TABLE, RunState
+from pullcord.core.story import Names
 from pullcord.core.values import load as value_of
+from pullcord.core.words import THEN, clock, frozen, times
 from pullcord.errors import InvalidInput
 from pullcord.journal.reader import Reader
 from pullcord.journal.reading import START, Cursor
-
-_THEN: Final = {
-    "stop": "it stops",
-    "wrap_up": "it gives a last answer and stops",
-    "pause_and_ask": "it pauses and asks",
-}
 
 
 def carry_out(asked: Any) -> int:
@@ -84,7 +78,7 @@ def _ps(asked: Any, cord: Cord) -> int:
 def _why(panel: Panel) -> str:
     """Who stopped it and why, if somebody did."""
     if panel.source == "limit" and panel.by == "limits":
-        return f" by its limits · {line(panel.reason)}"
+        return f" {line(panel.who, 60)} · {line(panel.reason)}"
     if panel.ended and panel.doing:  # it does nothing any more: what is said of it is all there is
         return f" · {line(panel.doing, 1000)}"
     if not panel.by:
@@ -118,11 +112,10 @@ def _show(asked: Any, cord: Cord) -> int:
     print(f"{state(run.state)}{why(run)}   {run.id} · {run.agent} · thread {run.thread}")
     if run.limits and panel.meters:
         used = " · ".join(meter.says for meter in panel.meters)
-        print(f"{used}, then {_THEN[run.limits.then]}.")
+        print(f"{used}, then {THEN[run.limits.then]}.")
     if run.pause and run.pause.frozen:
-        frozen = ", ".join(run.pause.frozen)
-        print(f"Frozen, and kept only as long as its process lives: {line(frozen)}")
-    print(f"{line(panel.says, 1000)}   {times(Times(**panel.times))}")
+        print(line(frozen(run.pause.frozen), 400))
+    print(f"{line(panel.says, 1000)}   {times(panel.times)}")
     if panel.alone and panel.driven:
         print(line(panel.alone, 1000))
     elif panel.alone:
@@ -172,9 +165,10 @@ def _sections(asked: Any, panel: Panel, run: Run, records: list[Record]) -> None
         "children",
         [f"  {name} · {child.state or 'living'}" for name, child in run.children.items()],
     )
-    _section("look at", [f"  {item}: {line(text)}" for item, text in run.attention.items()])
+    _section("look at", [f"  {item}: {line(text)}" for item, text in run.to_look_at().items()])
     if asked.records:
-        _section("journal", [f"  {told(record)}" for record in records])
+        names = Names(run)
+        _section("journal", [f"  {told(record, names)}" for record in records])
     if run.pause and run.pause.limits and not run.ended:
         _section(
             "raise a limit",

@@ -1,6 +1,5 @@
 """A run in words, record by record, as it happens or as it happened."""
 
-import json
 import sys
 import time
 from collections.abc import Callable
@@ -9,51 +8,29 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from pullcord.cli.as_json import to_json
-from pullcord.cli.words import call, coloured, diff, line, plain
+from pullcord.cli.words import coloured, diff, line, plain
+from pullcord.core import story
 from pullcord.core.events import (
-    TAGS,
-    Answered,
-    Asked,
-    Completed,
     Event,
-    Failed,
-    Forgotten,
     ItemRewritten,
-    ItemStarted,
     Paused,
     PauseRequested,
     QuestionAsked,
     Record,
-    Redirected,
-    Rung,
     Spent,
-    StepFailed,
     StepFinished,
-    StepInterrupted,
-    StepStarted,
-    StepUndone,
-    Stopped,
     TextEnded,
-    UndoFailed,
-    UndoStarted,
     encode_event,
 )
 from pullcord.core.limits import caps_in
-from pullcord.core.values import load as value_of
+from pullcord.core.story import Names
+from pullcord.core.words import CUT
 from pullcord.journal.reader import Reader
 from pullcord.journal.reading import Cursor
 from pullcord.journal.store import LiveText
 
 Write: TypeAlias = Callable[[str], None]
-_RUNG: Final[dict[Rung, str]] = {
-    "cooperative": "at a checkpoint",
-    "task_cancel": "its task was cancelled",
-    "transport_closed": "the connection was closed",
-    "stop_requested": "it was asked to stop; the other side has not confirmed it",
-    "terminated": "its processes were told to end",
-    "killed": "its processes were killed",
-    "abandoned": "it was left behind",
-}
+_LONGEST: Final = 1200  # characters of one line; an error is cut earlier
 
 
 class Telling:
@@ -78,6 +55,7 @@ class Telling:
         self._held: list[Record] = []  # what is told when the text before it is all there
         self.last_words = ""  # the last thing that was said whole
         self._reader = reader
+        self._names = Names()
 
     def tell(self, cursor: Cursor, item: Record | LiveText) -> None:
         if self._reader:
@@ -96,10 +74,11 @@ class Telling:
         elif isinstance(item.event, TextEnded):
             self._text_ended(item.event)
         elif self._is_of_open_text(item.event):
+            self._names.learn(item.event)
             self._held.append(item)
         else:
             self.end_line()
-            self._tells(f"{told(item)}\n")
+            self._tells(f"{told(item, self._names)}\n")
         return None
 
     def _is_of_open_text(self, event: Event) -> bool:
@@ -127,7 +106,7 @@ class Telling:
         if rest := event.text[self._live.get(event.part, 0) :]:
             self._speak(event.part, rest)
         if not event.complete:
-            self._says(coloured(" ■ cut here", "2"))
+            self._says(coloured(f" {CUT}", "2"))
             self._is_midline = True
         self.end_line()
 
@@ -150,7 +129,7 @@ class Telling:
         self._is_midline, self._last = False, ""
         held, self._held = self._held, []
         for record in held:
-            self._tells(f"{told(record)}\n")
+            self._tells(f"{told(record, self._names)}\n")
 
 
 def _print(text: str) -> None:
@@ -182,82 +161,16 @@ def record_line(record: Record) -> dict[str, Any]:
     return said | ({"drift_ms": record.drift_ms} if record.drift_ms else {})
 
 
-def told(record: Record) -> str:
-    """One record in one line."""
-    event = record.event
+def told(record: Record, names: Names) -> str:
+    """One record in one line, with its number and its time."""
     when = time.strftime("%H:%M:%S", time.localtime(record.at_ms / 1000))
-    return f"{coloured(f'{record.seq:>4} {when}', '2')}  {in_words(event)}"
+    return f"{coloured(f'{record.seq:>4} {when}', '2')}  {in_words(record, names)}"
 
 
-def _bill(spent: Spent) -> str:
-    """What a call has cost, as far as anybody knows."""
-    about = "about " if spent.estimated else ""
-    read, wrote = ("?" if n is None else f"{n:,}" for n in (spent.tokens_in, spent.tokens_out))
-    cost = "cost unknown"
-    if spent.cost_usd_micros is not None:
-        cost = f"${spent.cost_usd_micros / 1e6:.4f}"
-    return f"{about}{read} tokens read, {wrote} written, {cost}"
-
-
-def in_words(event: Any) -> str:
-    """What happened, without when."""
-    name = TAGS[type(event)].replace("_", " ")
-    match event:
-        case ItemRewritten():
-            return f"{name}\n{diff(event.before, event.after)}"
-        case StepStarted(model=model) if model:
-            again = f" (attempt {event.attempt})" if event.attempt > 1 else ""
-            return f"◆ asking {line(model)}{again}"
-        case StepFinished(step=step) if step.startswith("model-"):
-            return "◆ answered"
-        case Spent():
-            return f"  {_bill(event)}"
-        case StepStarted():
-            return f"● {line(event.name)}" + (
-                f" (attempt {event.attempt})" if event.attempt > 1 else ""
-            )
-        case StepFinished():
-            return f"✓ {line(json.dumps(value_of(event.result)), 60)}"
-        case StepFailed():
-            where = f" ({line(event.at)})" if event.at else ""
-            return f"✕ {name}: {line(event.error, 1000)}{where}"
-        case Failed():
-            return f"✕ {name}: {line(event.error, 1000)}"
-        case ItemStarted():
-            return f"▸ {line(event.text)}"
-        case QuestionAsked(kind="approval"):
-            said: Any = value_of(event.details) or {}
-            return f"? may it be done: {call(event.tool, said.get('args'))} [{event.question}]"
-        case Answered(verdict=verdict) if verdict:
-            reason = f" “{line(event.reason)}”" if event.reason else ""
-            return f"{verdict} by {plain(event.by)} [{event.question}]{reason}"
-        case UndoStarted():
-            again = f" (attempt {event.attempt}, after {line(event.error)})" if event.error else ""
-            return f"↶ undoing {event.step}{again}"
-        case StepUndone():
-            return f"↶ undone {event.step}"
-        case UndoFailed():
-            return f"✕ {event.step} could not be undone: {line(event.error, 1000)}"
-        case StepInterrupted(rung=rung):
-            left = f" · still running: {line(', '.join(event.still_running), 200)}"
-            how = f" · {_RUNG[rung]}" if rung else ""
-            return f"■ stopped{how}{left if event.still_running else ''}"
-        case Paused(frozen=frozen) if frozen:
-            return f"{name} · frozen as long as its process lives: {line(', '.join(frozen))}"
-        case QuestionAsked():
-            return f"? {line(event.text, 200)} [{event.question}]"
-        case Redirected():
-            return f"↪ {plain(event.by)}: “{line(event.instruction)}”"
-        case Stopped():
-            return f"⊘ stopped by its limits: {', '.join(event.leaves)}"
-        case Completed():
-            return f"✓ completed {line(json.dumps(value_of(event.result)), 60)}"
-        case TextEnded():
-            return f"“{line(event.text)}”" + ("" if event.complete else " ■ cut here")
-        case Forgotten():
-            return f"∅ all before this was deleted by {plain(event.by)}: {line(event.reason)}"
-        case Asked():
-            reason = f" “{line(event.reason)}”" if event.reason else ""
-            return f"{name} by {plain(event.by)}{reason}"
-        case _:
-            return name
+def in_words(record: Record, names: Names) -> str:
+    """What happened, without when; what a redirect has changed, in two lines more."""
+    said = line(story.line(story.tell(record, names)), _LONGEST)
+    event = record.event
+    return (
+        f"{said}\n{diff(event.before, event.after)}" if isinstance(event, ItemRewritten) else said
+    )

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Awaitable
 from contextlib import aclosing
 from typing import Any, Final
 
-from pullcord.cli.words import clock, coloured, diff, line, plan_lines, receipt_lines, state, why
+from pullcord.cli.words import coloured, diff, line, plan_lines, receipt_lines, state, why
 from pullcord.core.acks import Ack
 from pullcord.core.events import (
     TAGS,
@@ -26,6 +26,7 @@ from pullcord.core.events import (
 from pullcord.core.run import Run
 from pullcord.core.states import TABLE, RunState
 from pullcord.core.values import load
+from pullcord.core.words import CUT, clock
 from pullcord.journal.store import LiveText
 from pullcord.runtime.context import Context
 from pullcord.runtime.handle import RunHandle
@@ -157,7 +158,7 @@ class Tour:
             case ItemRewritten(before=before, after=after):
                 self._say(diff(before, after))
             case TextEnded(complete=False):
-                sys.stdout.write(coloured("■ cut here", "2"))
+                sys.stdout.write(coloured(CUT, "2"))
                 self._is_midline = True
                 self._end_line()
             case _:

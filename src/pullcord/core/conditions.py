@@ -304,7 +304,8 @@ class AllOf(_Condition, frozen=True, tag="all_of"):
         return all(condition.holds(facts) for condition in self.of)
 
     def true_leaves(self, facts: Facts) -> Iterator[str]:
-        for condition in self.of:
+        """Its true leaves if it holds: if it does not, none of them has decided anything."""
+        for condition in self.of if self.holds(facts) else ():
             yield from condition.true_leaves(facts)
 
 

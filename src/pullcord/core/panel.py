@@ -9,6 +9,7 @@ from typing import Final
 
 import msgspec
 
+from pullcord.core import words
 from pullcord.core.conditions import (
     MaxSteps,
     MaxToolCalls,
@@ -40,6 +41,7 @@ _TICKING: Final = {
 }
 
 
+_NEAR: Final = 0.8  # of a cap
 _DECIDED: Final = {
     "approved": "approved, made on resume",
     "edited": "changed, asked about again on resume",
@@ -81,6 +83,13 @@ class Meter(msgspec.Struct, frozen=True):
     says: str
 
 
+class Reading(msgspec.Struct, frozen=True):
+    """A number beside the clock. `near`: at four fifths of its cap, or beyond."""
+
+    says: str
+    near: bool = False
+
+
 class Raisable(msgspec.Struct, frozen=True):
     """A cap that has stopped the run, and what it could be raised to."""
 
@@ -88,6 +97,7 @@ class Raisable(msgspec.Struct, frozen=True):
     used: float
     of: float
     suggest: float
+    says: str = ""
 
 
 class Panel(msgspec.Struct, frozen=True, kw_only=True):
@@ -129,6 +139,11 @@ class Panel(msgspec.Struct, frozen=True, kw_only=True):
     alone: str  # that no process drives it, although one should, or that it does not move
     still: str  # why the process that drives it does not move, if that is known
     quarantined: bool
+    who: str = ""  # who stopped it, as it follows the label
+    did: str = ""  # the tally in words
+    readings: tuple[Reading, ...] = ()  # steps and spend, and whatever else is nearly used up
+    spent: str = ""  # what that is made of
+    needs: str = ""  # what it needs somebody for
 
 
 def panel(
@@ -155,6 +170,9 @@ def panel(
     is_cared_for = driven or run.state not in NEEDS_OWNER
     stop = _in_force(run)
     raisable = tuple(_raisable(run, used))
+    wants = sum(run.questions[name].kind != "timer" for name in run.open_questions())
+    attention = len(run.to_look_at())
+    meters, tally = tuple(_meters(run, used)), _tally(run)
     return Panel(
         run=run.id,
         agent=run.agent,
@@ -164,7 +182,7 @@ def panel(
         state=run.state,
         sign=row.sign,
         label=row.label,
-        says=_gone(run.forgotten) if run.forgotten else row.says,
+        says=_says(run),
         ended=run.ended,
         at_ms=wall_ms,
         created_at_ms=run.created_at_ms,
@@ -178,15 +196,20 @@ def panel(
         ticking=_TICKING.get(run.state, "working_ms") if is_cared_for and not run.ended else "",
         steps=run.begun,
         items=_items(run),
-        meters=tuple(_meters(run, used)),
+        meters=meters,
         cost=_cost(run.cost),
         next=None if hidden else _next(run),
         told=() if hidden else tuple(_told(run)),
         buttons=tuple(_buttons(run, raisable, workers)),
-        wants=sum(run.questions[name].kind != "timer" for name in run.open_questions()),
-        attention=len(run.attention),
+        wants=wants,
+        attention=attention,
         raise_=raisable,
-        tally=_tally(run),
+        tally=tally,
+        did=words.tally(tally),
+        who=words.by_whom(stop.by, stop.source) if stop else "",
+        readings=tuple(_readings(run, meters)),
+        spent=_spent(run.cost),
+        needs=_needs(wants, attention, raisable),
         error="" if hidden else run.error,
         driven=driven,
         still=still,
@@ -211,6 +234,25 @@ def _in_force(run: Run) -> Stop | None:
     return msgspec.structs.replace(run.pause, by=f"the kill switch ({run.pause.by})")
 
 
+def _says(run: Run) -> str:
+    """What is true while it is in this state, also of what is frozen or could not be stopped."""
+    if run.forgotten:
+        return _gone(run.forgotten)
+    if run.state is _S.PAUSED and run.frozen:
+        return (
+            f"Nothing runs and nothing will start; {len(run.frozen)} frozen, as long as its "
+            "process lives. Resume goes on from here, context kept."
+        )
+    left = [s for s in run.steps.values() if heading(s, ended=run.ended) == "still_running"]
+    if run.state is _S.CANCELLED and left:
+        goes_on = "still runs" if len(left) == 1 else "still run"
+        return (
+            f"Nothing new starts, but {', '.join(step.name for step in left)} could not be "
+            f"stopped and {goes_on}. Finished work is kept."
+        )
+    return TABLE[run.state].says
+
+
 def _gone(deleted: Deletion) -> str:
     return f"Its {deleted}. That it ran, how it ended and the chain of its records are kept."
 
@@ -224,9 +266,8 @@ def _doing(run: Run) -> str:
                 return "letting the answer finish"
             return f"letting {_names(run)} finish" if run.open_steps() else ""
         case _S.PAUSED:
-            frozen = ", ".join(run.frozen)
-            if frozen:
-                return f"{frozen} stands still as long as its process lives"
+            if run.frozen:
+                return words.frozen(run.frozen)
             return ", ".join(f"{tool}: {_DECIDED[said]}" for tool, said in _decided(run))
         case _S.WAITING:
             return _waited_for(run)
@@ -288,9 +329,8 @@ def _answering(run: Run) -> bool:
 
 def _names(run: Run) -> str:
     """What is under way, but for requests to models."""
-    return ", ".join(
-        dict.fromkeys(run.steps[s].name for s in run.open_steps() if not run.steps[s].model)
-    )
+    is_open = (run.steps[step] for step in run.open_steps())
+    return ", ".join(dict.fromkeys(run.name_of(step) for step in is_open if not step.model))
 
 
 def _hold_left(run: Run, wall_ms: int, hold_s: float) -> int | None:
@@ -312,6 +352,11 @@ def _still(run: Run, why: str) -> str:
 
 
 def _alone(run: Run) -> str:
+    if run.cancel and run.pause and run.pause.source == "kill_switch":
+        return (
+            "The kill switch held it when it was cancelled. What is left is undone and released "
+            "when the switch is released: pullcord kill-switch release"
+        )
     if run.state is _S.CANCELLING and needs_no_agent_to_end(run):
         return (
             "Its process is gone, and nothing is left to undo or release. The next one that comes "
@@ -327,6 +372,11 @@ def _alone(run: Run) -> str:
         f"No process drives it. The next one that knows {run.agent} goes on with it; from a "
         f"terminal: pullcord resume {run.id}"
     )
+
+
+def _needs(wants: int, attention: int, raisable: Sequence[Raisable]) -> str:
+    said = (f"{wants} to answer" if wants else "", f"{attention} to look at" if attention else "")
+    return ", ".join(filter(None, said)) or ("a limit to raise" if raisable else "")
 
 
 # --- what it has used ---------------------------------------------------------------------------
@@ -350,13 +400,31 @@ def _meters(run: Run, used: Used) -> Iterator[Meter]:
             yield Meter(names[type(leaf)], leaf.used(used), leaf.cap, says)
 
 
+def _readings(run: Run, meters: Sequence[Meter]) -> Iterator[Reading]:
+    said = {meter.cap: Reading(meter.says, meter.used >= _NEAR * meter.of) for meter in meters}
+    steps = said.pop("steps", None) or Reading(words.count(run.begun, "step"))
+    spend = said.pop("usd", None) or Reading(words.price(run.cost.usd_micros, 0))
+    yield from (reading for reading in said.values() if reading.near)
+    yield steps
+    if spend.says != "$0.00":  # what has cost nothing needs no number
+        yield spend
+
+
+def _spent(cost: Cost) -> str:
+    unknown = f"{words.count(cost.unknown_calls, 'call')} of unknown price"
+    said = (words.tokens(cost.tokens_in, cost.tokens_out), unknown if cost.unknown_calls else "")
+    return ", ".join(filter(None, said))
+
+
 def _raisable(run: Run, used: Used) -> Iterator[Raisable]:
     if run.pause is None or run.state not in (_S.PAUSING, _S.PAUSED):
         return
     wanted = caps_in(run.pause.limits)
     for meter in _meters(run, used):
         if meter.cap in wanted:
-            yield Raisable(meter.cap, meter.used, meter.of, meter.of * 2 or 1)
+            unit = "US dollars, " if meter.cap == "usd" else ""
+            says = f"{unit}{meter.says} used"
+            yield Raisable(meter.cap, meter.used, meter.of, meter.of * 2 or 1, says)
 
 
 def _tally(run: Run) -> dict[str, int]:
@@ -458,10 +526,22 @@ def _cannot_cut(run: Run) -> str:
 
 
 def _redirect(run: Run) -> Button:
-    is_held = run.state in (_S.PAUSING, _S.PAUSED)
-    says = "it is told when resumed" if is_held else "the agent is told at once"
-    says = "rewrites the next step" if _next(run) else says
+    says = "rewrites the next step" if _next(run) else _is_told(run)
     return Button(verb="redirect", label="Redirect", says=says, off=_cannot(run, "redirect"))
+
+
+def _is_told(run: Run) -> str:
+    """When an instruction reaches the agent: at once only if nothing has to end before."""
+    if run.state in (_S.PAUSING, _S.PAUSED):
+        return "it is told when resumed"
+    if run.state is _S.QUEUED:
+        return "it is told when it goes on"
+    is_open = [run.steps[step] for step in run.open_steps()]
+    if waits := [step for step in is_open if not (step.model or step.cut_by_redirect)]:
+        names = ", ".join(dict.fromkeys(map(run.name_of, waits)))
+        return f"it is told when {names} {'ends' if len(waits) == 1 else 'end'}"
+    is_idle = run.state is _S.RUNNING and not is_open
+    return "the agent is told at its next step" if is_idle else "the agent is told at once"
 
 
 def _cancel(run: Run, workers: Sequence[Run]) -> Button:
@@ -501,7 +581,8 @@ def _undoing(*family: Run) -> str:
     if not undone and not kept:
         return "nothing to undo"
     named = f": {', '.join(names)}" if 0 < len(names) <= 2 else ""
-    return f"undoes {undone}, cannot undo {kept}{named}"
+    said = (f"undoes {undone}" if undone else "", f"cannot undo {kept}{named}" if kept else "")
+    return ", ".join(filter(None, said))
 
 
 def _cannot(run: Run, verb: str) -> str:

@@ -62,7 +62,7 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True):
     interrupted: tuple[str, ...]
     under_way: tuple[str, ...]  # a tool that is frozen, say
     not_attempted: tuple[str, ...]
-    partial_text: tuple[str, ...]  # the parts that were cut
+    partial_text: tuple[str, ...]  # the parts that were cut; empty where that is withheld
     attention: tuple[str, ...]
     steps: tuple[StepLine, ...]
     error: str  # of a failed run
@@ -93,7 +93,7 @@ def receipt(
 
     `family`: those who work for it or have worked for it, and of each whether its work is final.
 
-    `texts`: what was said in each part, if at hand; without it a cut part is known by its id. Of a
+    `texts`: what was said in each part, if at hand; a cut part that is not in it is empty. Of a
     quarantined run it says what happened, and nothing of what was said.
 
     Raises:
@@ -103,9 +103,7 @@ def receipt(
         raise RunForgotten(run.id, deleted=str(run.forgotten), what="show the receipt of")
     is_hidden = run.is_quarantined
     said = {} if is_hidden else texts or {}
-    own = (
-        _line(name, step, ended=run.ended, is_hidden=is_hidden) for name, step in run.steps.items()
-    )
+    own = (_line(run, name, is_hidden=is_hidden) for name in run.steps)
     steps = (*own, *(line for one, final in family for line in _lines_of(run, one, final=final)))
 
     def under(heading: str) -> tuple[str, ...]:
@@ -130,7 +128,7 @@ def receipt(
         still_running=under("still_running"),
         not_attempted=() if is_hidden else (*under("not_attempted"), *not_attempted(run)),
         partial_text=tuple(
-            said.get(part, part)
+            said.get(part, "")
             for part, complete in run.texts.items()
             if not complete and not part.startswith("think-")
         ),
@@ -176,7 +174,7 @@ def kept_for_good(run: Run) -> tuple[str, ...]:
     if run.state is RunState.COMPLETED and not any(step.undo for step in steps):
         return ()
     done = (step for step in steps if heading(step, ended=run.ended) == "done")
-    return tuple(step.name for step in done if has_no_undo(step))
+    return tuple(run.name_of(step) for step in done if has_no_undo(step))
 
 
 def _kept_by(run: Run, steps: Sequence[StepLine]) -> Iterator[str]:
@@ -193,7 +191,7 @@ def _open(run: Run) -> Iterator[str]:
     if run.forgotten:
         yield f"What run {run.id} did is not known any more: its {run.forgotten}."
     is_hidden = run.is_quarantined
-    yield from run.attention if is_hidden else run.attention.values()
+    yield from run.to_look_at() if is_hidden else run.to_look_at().values()
 
 
 def _lines_of(run: Run, one: Run, *, final: bool) -> Iterator[StepLine]:
@@ -201,17 +199,18 @@ def _lines_of(run: Run, one: Run, *, final: bool) -> Iterator[StepLine]:
     nobody has come who knows how."""
     is_hidden = one.is_quarantined
     for name, step in one.steps.items():
-        line = _line(name, step, ended=one.ended, is_hidden=is_hidden)
+        line = _line(one, name, is_hidden=is_hidden)
         if run.ended and step.undo in ("wanted", "started"):
             line = msgspec.structs.replace(line, heading="could_not_undo")
         yield msgspec.structs.replace(line, run=one.id, final=final)
 
 
-def _line(name: str, step: Step, *, ended: bool, is_hidden: bool) -> StepLine:
+def _line(run: Run, name: str, *, is_hidden: bool) -> StepLine:
+    step = run.steps[name]
     return StepLine(
         step=name,
-        name=step.name,
-        heading=heading(step, ended=ended),
+        name=run.name_of(step),
+        heading=heading(step, ended=run.ended),
         tool=step.tool,
         effect=step.effect,
         undoable=step.undoable,

@@ -48,6 +48,12 @@ class Step(msgspec.Struct, frozen=True, omit_defaults=True):
     continues: bool = False  # an answer to it that is cut is gone on with
     still_running: tuple[str, ...] = ()  # what of it went on when it had been cut
 
+    @property
+    def ended_late(self) -> bool:
+        """It could not be stopped, and has come to its end since, with all that it had started."""
+        is_over = self.late_seq > self.decided_seq and not self.still_running
+        return self.status == "interrupted" and is_over
+
 
 class Instruction(msgspec.Struct, frozen=True, omit_defaults=True):
     text: str
@@ -262,6 +268,25 @@ class Run(msgspec.Struct, omit_defaults=True):
             if not plan.ended and plan.next:
                 return name, plan.next
         return None
+
+    def name_of(self, step: Step) -> str:
+        """What a step is called: by its name, or by what was done instead, if it is named after an
+        item of a plan that somebody has rewritten. Of a quarantined run nobody is told to what."""
+        is_hidden = self.cancel is not None and self.cancel.quarantine
+        for plan in self.plans.values() if not step.tool and not is_hidden else ():
+            for item in plan.items:
+                if item.title == step.name and item.id in plan.rewritten:
+                    return plan.rewritten[item.id]
+        return step.name
+
+    def to_look_at(self) -> dict[str, str]:
+        """The attention items that are still true: that a step may be going on is taken back by
+        its late result."""
+        return {
+            item: text
+            for item, text in self.attention.items()
+            if (step := self.steps.get(item)) is None or not step.ended_late
+        }
 
     def step_of_output(self, part: str) -> str:
         """The step whose output or thought this part of text is; empty: the agent's own words."""

@@ -17,6 +17,7 @@ from pullcord.core.panel import Panel, panel
 from pullcord.core.receipts import Receipt, ended_texts, receipt
 from pullcord.core.run import Run
 from pullcord.core.states import TERMINAL, RunState
+from pullcord.core.story import Names
 from pullcord.core.values import Json
 from pullcord.core.withhold import as_viewed
 from pullcord.journal.clock import Clock
@@ -79,6 +80,10 @@ class ForPeople:
         """Return the newest runs in these states; page on with `before`, a run id."""
         heads = self._view.heads(states=tuple(states), thread=thread, before=before, limit=limit)
         return [self._panel(head) for head in heads]
+
+    def names(self, run_id: str) -> Names:
+        """Return what the run's steps and questions are called, for the words of its records."""
+        return Names(load(self._view, existing(self._view, run_id)))
 
     def withdrawn_seq(self, run_id: str) -> int:
         """Return the record that withdrew what came before it from viewers. 0: none did."""

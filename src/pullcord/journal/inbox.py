@@ -106,7 +106,7 @@ def _add(found: Inbox, view: View, run: Run, now_ms: int) -> None:
         return
     found.attention.extend(
         Attention(run=run.id, agent=run.agent, state=run.state, item=item, text=text)
-        for item, text in run.attention.items()
+        for item, text in run.to_look_at().items()
     )
     if run.state not in LIVING:
         return

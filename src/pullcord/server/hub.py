@@ -20,6 +20,7 @@ from pullcord.core.handed import Handed, shown
 from pullcord.core.panel import Panel
 from pullcord.core.states import NEEDS_OWNER
 from pullcord.core.stops import HEARD, StopShown
+from pullcord.core.story import Names, tell
 from pullcord.errors import JournalClosed, PullcordError
 from pullcord.journal.for_people import ForPeople, News
 from pullcord.journal.journal import Journal
@@ -53,7 +54,7 @@ class Frame(NamedTuple):
         return self.cursor.pos > place.pos if self.is_text else self.cursor.seq > place.seq
 
 
-def framed(item: Item) -> Frame:
+def framed(item: Item, names: Names) -> Frame:
     """Return what has happened as it goes over the wire."""
     cursor, what = item
     if isinstance(what, LiveText):
@@ -61,16 +62,18 @@ def framed(item: Item) -> Frame:
         data = b"event: text\ndata: " + _encode(said) + b"\n\n"
         return Frame(cursor, True, data, what.part, what.offset + len(what.text))
     part = what.event.part if isinstance(what.event, TextEnded) else ""
-    data = b"event: record\ndata: " + record_json(what) + b"\n\n"
+    data = b"event: record\ndata: " + record_json(what, names) + b"\n\n"
     return Frame(cursor, False, data, part)
 
 
-def record_json(record: Record) -> bytes:
+def record_json(record: Record, names: Names) -> bytes:
+    """The record, with the words for it."""
     shown: dict[str, object] = {
         "seq": record.seq,
         "at_ms": record.at_ms,
         "epoch": record.epoch,
         "event": msgspec.Raw(encode_event(record.event)),
+        "told": tell(record, names),
     }
     if record.drift_ms:
         shown["drift_ms"] = record.drift_ms
@@ -82,6 +85,7 @@ class State(NamedTuple):
 
     panel: Panel
     withdrawn_seq: int
+    names: Names
 
 
 class Channel:
@@ -102,6 +106,7 @@ class Channel:
         self._size = 0
         self._needs_look = False
         self._seq = 0
+        self.names = state.names
         self.learn(state)
         self._task = asyncio.create_task(self._follow(), name=f"pullcord-channel-{run_id}")
 
@@ -152,7 +157,7 @@ class Channel:
             what = item[1]
             if isinstance(what, Record) and type(what.event) in HEARD:
                 self._hub.note(self.run_id, what.seq, self.readers.values())
-            frame = framed(item)
+            frame = framed(item, self.names)
             self._ring.append(frame)
             self._size += len(frame.data)
             if frame.part and not frame.is_text:
@@ -171,6 +176,7 @@ class Channel:
         if seq <= self.withdrawn_seq:  # an older look may come later
             return
         self.withdrawn_seq = seq
+        self.names.hide = True
         if self._ring:
             self.start = further(self.start, self._ring[-1].cursor)
         self._ring.clear()
@@ -191,7 +197,7 @@ class Channel:
 
     def learn(self, state: State) -> None:
         """Who comes now is shown nothing older than this."""
-        panel, withdrawn_seq = state
+        panel, withdrawn_seq, _ = state
         self.withdraw(withdrawn_seq)
         if panel.seq < self._seq:
             return
@@ -249,7 +255,9 @@ class Hub:
         return await self.journal.for_people(at, hold_s=self._hold_s)
 
     async def state(self, run_id: str) -> State:
-        return await self.look(lambda look: State(look.panel(run_id), look.withdrawn_seq(run_id)))
+        return await self.look(
+            lambda look: State(look.panel(run_id), look.withdrawn_seq(run_id), look.names(run_id))
+        )
 
     def ask_again(self) -> None:
         """A right was taken back: every reader is asked whether it still has its own."""
@@ -322,13 +330,13 @@ class Hub:
         channel.close()
 
     async def _open(self, run_id: str) -> Channel:
-        def look(at: ForPeople) -> tuple[Panel, News]:
+        def look(at: ForPeople) -> tuple[Panel, News, Names]:
             panel = at.panel(run_id)
-            return panel, at.news(run_id, Cursor(panel.seq))
+            return panel, at.news(run_id, Cursor(panel.seq)), at.names(run_id)
 
-        panel, (texts, withdrawn_seq) = await self.look(look)
+        panel, (texts, withdrawn_seq), names = await self.look(look)
         start = texts[-1][0] if texts else Cursor(panel.seq)
-        channel = Channel(run_id, self, State(panel, withdrawn_seq), start)
+        channel = Channel(run_id, self, State(panel, withdrawn_seq, names), start)
         self._channels[run_id] = channel
         return channel
 

@@ -9,10 +9,12 @@ from msgspec.structs import asdict
 from starlette.requests import Request
 
 from pullcord.core.handed import Handed
+from pullcord.core.receipt_words import receipt_words
 from pullcord.core.receipts import Receipt
 from pullcord.core.states import RunState
 from pullcord.core.values import check_id, dump
 from pullcord.core.values import load as value_of
+from pullcord.core.words import declared
 from pullcord.journal.reading import START
 from pullcord.server.controls import signed
 from pullcord.server.desk import Desk
@@ -29,6 +31,7 @@ from pullcord.server.wire import (
     Grants,
     InboxShown,
     Me,
+    ReceiptShown,
     Runs,
     RunShown,
 )
@@ -115,15 +118,22 @@ async def records(desk: Desk, request: Request, _: None) -> msgspec.Raw:
     run_id, query, most = request.path_params["run"], request.query_params, desk.bounds.records
     after = _number(query.get("after"), "after", default=0, most=2**53, least=0)
     limit = _number(query.get("limit"), "limit", default=most, most=most)
-    found = await desk.hub.look(lambda look: look.records(run_id, after, limit))
-    body = b",".join(record_json(record) for record in found)
+    found, names = await desk.hub.look(
+        lambda look: (look.records(run_id, after, limit), look.names(run_id))
+    )
+    body = b",".join(record_json(record, names) for record in found)
     return msgspec.Raw(b'{"records":[' + body + b"]}")
 
 
-async def receipt(desk: Desk, request: Request, _: None) -> Receipt:
+async def receipt(desk: Desk, request: Request, _: None) -> ReceiptShown:
     """What it has left behind so far. (A handle's own waits until a stop is in effect.)"""
     run_id = request.path_params["run"]
-    return await desk.hub.look(lambda look: look.receipt(run_id))
+    made = await desk.hub.look(lambda look: look.receipt(run_id))
+    return ReceiptShown(**_fields(made), lines=receipt_words(made))
+
+
+def _fields(made: Receipt) -> dict[str, Any]:
+    return {name: getattr(made, name) for name in Receipt.__struct_fields__}
 
 
 async def inbox(desk: Desk, request: Request, _: None) -> InboxShown:
@@ -131,7 +141,14 @@ async def inbox(desk: Desk, request: Request, _: None) -> InboxShown:
     if only is not None and not grant_of(request).allows("view", only):
         raise Refused(403, "right", f"You may not look at run {only}.")
     found = await desk.hub.look(lambda look: look.inbox(only))
-    cards = [CardShown(**asdict(card), shown=_as_text(card.args)) for card in found.cards]
+    cards = [
+        CardShown(
+            **asdict(card),
+            shown=_as_text(card.args),
+            policy=declared(card.effect, undoable=card.can_be_undone),
+        )
+        for card in found.cards
+    ]
     return InboxShown(cards, found.questions, found.attention)
 
 

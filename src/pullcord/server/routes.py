@@ -6,7 +6,6 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from starlette.requests import Request
 
 from pullcord.core.acks import Ack
-from pullcord.core.receipts import Receipt
 from pullcord.server.controls import handlers
 from pullcord.server.desk import Desk
 from pullcord.server.looking import (
@@ -45,6 +44,7 @@ from pullcord.server.wire import (
     Nothing,
     PauseSaid,
     RaiseSaid,
+    ReceiptShown,
     Records,
     RedirectSaid,
     ResumeSaid,
@@ -180,7 +180,7 @@ ROUTES: Final = (
         "view",
         "What it has left behind, or has so far.",
         receipt,
-        gives=Receipt,
+        gives=ReceiptShown,
     ),
     Route(
         "GET",

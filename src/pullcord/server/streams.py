@@ -221,7 +221,7 @@ class Stream:
         channel.withdraw(withdrawn_seq)
         if withdrawn_seq < channel.withdrawn_seq:
             return b""  # it was looked at before: not all of this may be shown any more
-        piece, is_all = self._joined([framed(item) for item in items])
+        piece, is_all = self._joined([framed(item, channel.names) for item in items])
         if is_all and sum(isinstance(what, Record) for _, what in items) < self._batch:
             self._place = further(self._place, end)  # all that was there: so much is in it
         self._batch = min(self._batch * 2, _BATCH) if is_all else max(self._batch // 2, 1)

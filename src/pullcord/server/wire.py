@@ -7,6 +7,9 @@ import msgspec
 from pullcord.core.commands import KEY_MAX_CHARS
 from pullcord.core.limits import Then
 from pullcord.core.panel import Panel
+from pullcord.core.receipt_words import ReceiptLine
+from pullcord.core.receipts import Receipt
+from pullcord.core.story import Told
 from pullcord.journal.inbox import Attention, Card, Open
 from pullcord.server.keeper import Kind
 from pullcord.server.rights import How, Right
@@ -214,6 +217,7 @@ class RecordShown(msgspec.Struct, frozen=True):
     at_ms: int
     epoch: int
     event: dict[str, Any]
+    told: Told  # the same in words
     drift_ms: int = 0  # how far the wall clock was ahead of the clock that never jumps
 
 
@@ -221,11 +225,18 @@ class Records(msgspec.Struct, frozen=True):
     records: list[RecordShown]
 
 
+class ReceiptShown(Receipt, frozen=True, kw_only=True):
+    """The receipt, and the same in words."""
+
+    lines: tuple[ReceiptLine, ...]
+
+
 class CardShown(Card, frozen=True, kw_only=True):
     """`shown`: the name of each argument and its value as JSON text, for whoever shows the call:
     not every reader of JSON has numbers as large as `args` can hold."""
 
     shown: list[tuple[str, str]]
+    policy: str  # what it does to the world, and whether that can be taken back
 
 
 class InboxShown(msgspec.Struct, frozen=True):

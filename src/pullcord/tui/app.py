@@ -19,6 +19,7 @@ from textual.widgets import Input
 from pullcord.core.keys import Keymap
 from pullcord.core.panel import Panel
 from pullcord.core.states import LIVING, NEEDS_OWNER, TERMINAL, RunState
+from pullcord.core.words import count
 from pullcord.errors import PullcordError
 from pullcord.journal.inbox import Open
 from pullcord.tui.bar import Bar, Words
@@ -34,7 +35,6 @@ from pullcord.tui.roster import Roster
 from pullcord.tui.rows import RunList
 from pullcord.tui.sheet import Sheet
 from pullcord.tui.source import Source
-from pullcord.tui.words import count
 
 _PAGE: Final = 100
 _ENDED_MAX: Final = 2000  # of runs that have ended; older ones: pullcord ps --all

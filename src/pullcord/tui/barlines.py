@@ -6,12 +6,10 @@ from rich.cells import cell_len
 
 from pullcord.core.keys import OF_VERB, Keymap
 from pullcord.core.panel import Button, Panel
+from pullcord.core.words import by_whom, clock
 from pullcord.tui.lines import BLANK, Line, Piece, cut, flat, line, padded, spread, wrapped
-from pullcord.tui.words import ROLE, clock, count, dollars, elapsed
+from pullcord.tui.words import ROLE, elapsed
 
-_NEAR: Final = 0.8
-_ALWAYS: Final = ("done", "undone", "in_doubt", "not_attempted")
-_IF_ANY: Final = ("could_not_undo", "failed", "interrupted", "still_running", "under_way")
 _ENDING: Final = ("cancelling", "stopping")
 
 
@@ -49,11 +47,8 @@ def head(panel: Panel, me: str, since_ms: float, width: int) -> Line:
 
 
 def _by(panel: Panel, me: str) -> str:
-    if not panel.by:
-        return ""
-    if panel.source == "limit":
-        return " by its limits"
-    return " by you" if panel.by == me else f" by {flat(panel.by, 40)}"
+    by = by_whom(panel.by, panel.source, me)
+    return f" {flat(by, 40)}" if by else ""
 
 
 def _about(panel: Panel, since_ms: float) -> list[str]:
@@ -72,24 +67,10 @@ def _about(panel: Panel, since_ms: float) -> list[str]:
 
 
 def _numbers(panel: Panel, since_ms: float) -> Line:
-    said = {meter.cap: meter for meter in panel.meters}
-    near = {cap for cap, meter in said.items() if meter.used >= _NEAR * meter.of}
     pieces = [Piece(clock(elapsed(panel, "working_ms", since_ms)), "number")]
-    for cap in [*(near - {"steps", "usd"}), "steps", "usd"]:
-        if cap in said:
-            pieces.append(Piece(f"  {said[cap].says}", "held strong" if cap in near else "number"))
-        elif cap == "steps":
-            pieces.append(Piece(f"  {count(panel.steps, 'step')}", "number"))
-        else:
-            pieces.append(Piece(f"  {_spend(panel)}", "number"))
+    for reading in panel.readings:
+        pieces.append(Piece(f"  {reading.says}", "held strong" if reading.near else "number"))
     return tuple(pieces)
-
-
-def _spend(panel: Panel) -> str:
-    """What it has cost; what nobody knows the price of is not free."""
-    unknown = panel.cost["unknown_calls"]
-    known = dollars(panel.cost["usd_micros"])
-    return f"{known} + {count(unknown, 'call')} of unknown price" if unknown else known
 
 
 def between(panel: Panel) -> tuple[Line, Line]:
@@ -97,9 +78,9 @@ def between(panel: Panel) -> tuple[Line, Line]:
     if panel.alone:
         return line(panel.alone, role="held"), BLANK
     if panel.ended:
-        more = [Piece(f" · {panel.attention} to look at", "waiting strong")]
-        said = Piece(tally(panel.tally), "number")
-        return line(panel.says, role="muted"), (said, *(more if panel.attention else ()))
+        apart = " · " if panel.needs and panel.did else ""
+        said = (Piece(panel.did + apart, "number"), Piece(panel.needs, "waiting strong"))
+        return line(panel.says, role="muted"), said
     coming = panel.next if panel.state not in _ENDING else None
     if coming and coming.before != coming.after:
         before = line(f"- next  {flat(coming.before)}", role="removed")
@@ -108,12 +89,6 @@ def between(panel: Panel) -> tuple[Line, Line]:
         return line(panel.says, role="muted"), line(f"+ told  {flat(panel.told[-1])}", role="added")
     following = line("next  ", flat(coming.after), role="muted") if coming else BLANK
     return line(panel.says, role="muted"), following
-
-
-def tally(of: dict[str, int]) -> str:
-    """2 done · 1 undone · 0 in doubt · 1 not attempted"""
-    names = [*_ALWAYS, *(name for name in _IF_ANY if of[name])]
-    return " · ".join(f"{of[name]} {name.replace('_', ' ')}" for name in names)
 
 
 def keys(panel: Panel, width: int, bound: Keymap) -> list[Line]:

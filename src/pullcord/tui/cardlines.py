@@ -5,10 +5,10 @@ from typing import NamedTuple
 import msgspec
 
 from pullcord.core.keys import Keymap
+from pullcord.core.words import declared, left
 from pullcord.journal.inbox import Attention, Card, Inbox, Open
 from pullcord.tui.choices import choices_of, either
 from pullcord.tui.lines import BLANK, Line, Piece, flat, line, padded, paragraph, wrapped
-from pullcord.tui.words import EFFECT, left
 
 
 class Desk(NamedTuple):
@@ -61,9 +61,9 @@ def _whole(name: str) -> str:
 
 
 def _about(card: Card, left_ms: float, width: int, bound: Keymap, *, is_ready: bool) -> list[Line]:
-    undo = "can be undone" if card.can_be_undone else "cannot be undone"
+    policy = declared(card.effect, undoable=card.can_be_undone)
     expires = f"expires in {left(left_ms)}" if left_ms > 0 else "expired"
-    facts = f"{EFFECT.get(card.effect, card.effect)} · {undo} · {expires}"
+    facts = f"{flat(policy, 60)} · {expires}"
     ready = "this one call is made, exactly as above" if is_ready else "read it first: in a second"
     return [
         line(facts, role="" if card.can_be_undone else "held"),

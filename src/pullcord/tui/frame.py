@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
+from pullcord.core.words import count
 from pullcord.tui.lines import Line, Piece, flat, line, spread
 from pullcord.tui.roster import Roster
-from pullcord.tui.words import count
 
 
 def title(roster: Roster, where: str, width: int, *, is_loaded: bool, living_only: bool) -> Line:

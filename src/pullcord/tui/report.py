@@ -11,20 +11,18 @@ from pullcord.core.events import (
     Answered,
     Cancelled,
     CancelRequested,
-    Claimed,
     Completed,
     Event,
     Failed,
     ItemRewritten,
     ItemStarted,
-    LateResult,
-    LimitReached,
     Paused,
     PauseRequested,
     PlanEnded,
     Planned,
     QuestionAsked,
     QuestionWithdrawn,
+    Record,
     Redirected,
     Resumed,
     Spent,
@@ -33,26 +31,17 @@ from pullcord.core.events import (
     StepInDoubt,
     StepInterrupted,
     StepStarted,
-    StepUndone,
     Stopped,
     TextEnded,
-    UndoFailed,
-    UndoStarted,
 )
-from pullcord.core.events import Asked as AskedEvent
 from pullcord.core.run import output_part
-from pullcord.core.values import load as value_of
+from pullcord.core.story import Names, Told, tell
 from pullcord.journal.reading import Item
 from pullcord.journal.store import LiveText
-from pullcord.tui.happened import as_json, bill, call_of, faint, pressed
 from pullcord.tui.pace import turn
 from pullcord.tui.seen import Asked, Note, Said, Section, Step, Stretch
 
-_VERDICT: Final = {
-    "approved": "approved it",
-    "denied": "denied it",
-    "edited": "changed the arguments",
-}
+_DECIDES: Final = (StepFinished, StepFailed, StepInterrupted, StepInDoubt)
 
 
 class Report:
@@ -73,6 +62,7 @@ class Report:
         self._parts: dict[str, Said] = {}
         self._asked: dict[str, Asked] = {}
         self._outputs: set[str] = set()
+        self._names = Names()
         self._stop: Note | None = None  # a pause or cancel that is not in effect yet
 
     def take(self, items: Iterable[Item]) -> None:
@@ -83,10 +73,8 @@ class Report:
             else:
                 self.seq, self.at_ms = what.seq, what.at_ms
                 self.began_ms = self.began_ms or what.at_ms
-                if isinstance(what.event, Claimed):
-                    self._taken_over(what.at_ms)
                 turn(self.stretches, what)
-                self._record(what.event, what.at_ms)
+                self._record(what, tell(what, self._names))
 
     def notes(self) -> Iterator[Note | Asked]:
         """Who pressed, said or answered what, in order."""
@@ -95,34 +83,40 @@ class Report:
                 if (isinstance(entry, Note) and entry.is_press) or isinstance(entry, Asked):
                     yield entry
 
+    def worked_ms(self, from_ms: int, to_ms: int) -> int:
+        """How much of this time the run was not paused: what is frozen does not work."""
+        held = ((s.from_ms, s.to_ms or to_ms) for s in self.stretches if s.pace == "paused")
+        inside = (min(to_ms, to) - max(from_ms, since) for since, to in held)
+        return to_ms - from_ms - sum(ms for ms in inside if ms > 0)
+
     # --- one record ---
 
-    def _record(self, event: Event, at_ms: int) -> None:
+    def _record(self, record: Record, told: Told) -> None:
+        event, at_ms = record.event, record.at_ms
+        for step in self._steps.values() if told.open else ():
+            step.says = step.says if step.to_ms else told.open
         match event:
             case Planned() | ItemRewritten() | ItemStarted() | PlanEnded():
                 self._planned(event, at_ms)
             case TextEnded():
                 self._text_ended(event)
             case QuestionAsked():
-                self._question(event, at_ms)
+                self._question(event, told, at_ms)
             case Answered():
-                self._answered(event)
+                self._answered(event, told)
             case QuestionWithdrawn(question=question):
-                self._settle(question, "withdrawn", event.why)
-            case AskedEvent():
-                self._press(event, at_ms)
+                self._settle(question, "withdrawn", told.says)
             case Paused() | Cancelled():
-                self._in_effect(at_ms)
+                self._in_effect(told, at_ms)
                 self._end(event, at_ms)
             case Completed() | Stopped() | Failed():
                 self._end(event, at_ms)
             case StepStarted():
-                self._started(event, at_ms)
-            case Spent(step=step) if step in self._steps:
-                self._steps[step].bill = bill(event)
+                self._started(event, told, at_ms)
+            case _ if not told.tone:
+                self._step_changed(event, told, at_ms)
             case _:
-                self._step_changed(event, at_ms)
-                self._told(event, at_ms)
+                self._note(event, told, at_ms)
 
     # --- plans ---
 
@@ -157,49 +151,23 @@ class Report:
 
     # --- steps ---
 
-    def _started(self, event: StepStarted, at_ms: int) -> None:
+    def _started(self, event: StepStarted, told: Told, at_ms: int) -> None:
         self._outputs.add(output_part(event.step, event.attempt))
-        if known := self._steps.get(event.step):
-            known.attempt, known.status, known.to_ms = event.attempt, "running", 0
-            known.from_ms, known.says = at_ms, ""
-            return
-        self._steps[event.step] = step = Step(
-            event.name,
-            at_ms,
-            model=event.model,
-            tool=event.tool,
-            effect=event.effect,
-            undoable=event.undoable,
-            run_in=event.run_in,
-            attempt=event.attempt,
-        )
-        self._current.entries.append(step)
+        if (step := self._steps.get(event.step)) is None:
+            self._steps[event.step] = step = Step(told.about, at_ms, is_model=bool(event.model))
+            self._current.entries.append(step)
+        step.from_ms, step.to_ms = at_ms, 0
+        step.sign, step.says, step.facts = told.sign, told.says, told.facts
 
-    def _step_changed(self, event: Any, at_ms: int) -> None:
+    def _step_changed(self, event: Any, told: Told, at_ms: int) -> None:
         if (step := self._steps.get(getattr(event, "step", ""))) is None:
             return
-        match event:
-            case StepFinished():
-                step.status, step.to_ms, step.result = "done", at_ms, as_json(event.result)
-            case StepFailed():
-                maybe = " It may have had its effect." if event.happened else ""
-                where = f" ({event.at})" if event.at else ""
-                step.status, step.to_ms, step.says = "failed", at_ms, event.error + where + maybe
-            case StepInterrupted():
-                step.status = "interrupted" if event.began else "not_started"
-                step.to_ms = at_ms
-            case StepInDoubt():
-                step.status, step.to_ms, step.says = "in_doubt", at_ms, event.why
-            case LateResult() if not event.error:
-                step.is_late = True
-            case UndoStarted():
-                step.undo = "undoing"
-            case StepUndone():
-                step.undo = "undone"
-            case UndoFailed():
-                step.undo, step.says = "failed", event.error
-            case _:
-                pass
+        if isinstance(event, Spent):
+            step.bill = told.says
+            return
+        step.sign, step.says, step.facts = told.sign, told.says, told.facts
+        if isinstance(event, _DECIDES):
+            step.to_ms = at_ms
 
     # --- text ---
 
@@ -218,22 +186,17 @@ class Report:
 
     # --- questions ---
 
-    def _question(self, event: QuestionAsked, at_ms: int) -> None:
-        says = event.text
-        if event.kind == "approval":
-            details: Any = value_of(event.details) or {}
-            says = call_of(event.tool, details.get("args"))
-        self._asked[event.question] = asked = Asked(at_ms, event.kind, says)
+    def _question(self, event: QuestionAsked, told: Told, at_ms: int) -> None:
+        self._asked[event.question] = asked = Asked(at_ms, event.kind, told.says)
+        asked.answer = ", ".join(told.facts)
         if event.kind != "timer":
             self._current.entries.append(asked)
 
-    def _answered(self, event: Answered) -> None:
-        said = _VERDICT.get(event.verdict) or f"answered {as_json(event.value)}"
-        reason = f" “{event.reason}”" if event.reason else ""
-        answer = "Nobody answered in time" if event.verdict == "expired" else f"{event.by} {said}"
-        self._settle(event.question, "answered", answer + reason)
+    def _answered(self, event: Answered, told: Told) -> None:
+        reason = f" “{told.reason}”" if told.reason else ""
+        self._settle(event.question, "answered", f"{told.by} {told.says}".strip() + reason)
         if asked := self._asked.get(event.question):
-            asked.is_no = event.verdict in ("denied", "expired")
+            asked.is_no = told.sign == "✕"
 
     def _settle(self, question: str, status: Literal["answered", "withdrawn"], says: str) -> None:
         asked = self._asked.get(question)
@@ -247,11 +210,10 @@ class Report:
 
     # --- presses ---
 
-    def _press(self, event: Any, at_ms: int) -> None:
-        sign, says = pressed(event)
-        is_limit = event.source == "limit"
-        by = "" if isinstance(event, LimitReached) else "Its limits" if is_limit else event.by
-        note = Note(at_ms, sign, says, by, event.reason, is_press=True)
+    def _note(self, event: Event, told: Told, at_ms: int) -> None:
+        is_press = told.tone == "press"
+        says = f"{told.about} {told.says}".strip()
+        note = Note(at_ms, told.sign, says, told.by, told.reason, is_press=is_press)
         self._current.entries.append(note)
         match event:
             case PauseRequested():
@@ -266,19 +228,11 @@ class Report:
             case _:
                 pass
 
-    def _in_effect(self, at_ms: int) -> None:
+    def _in_effect(self, told: Told, at_ms: int) -> None:
         if self._stop:
+            self._stop.then, self._stop.how = told.says, told.facts
             self._stop.took_ms = at_ms - self._stop.at_ms
             self._stop = None
-
-    def _taken_over(self, at_ms: int) -> None:
-        if self.stretches and self.stretches[-1].pace == "working":
-            says = "Its process was gone. Another one took it over."
-            self._current.entries.append(Note(at_ms, "·", says))
-
-    def _told(self, event: Any, at_ms: int) -> None:
-        if says := faint(event):
-            self._current.entries.append(Note(at_ms, "·", says))
 
     def _end(self, event: Any, at_ms: int) -> None:
         if isinstance(event, Paused):
@@ -286,5 +240,6 @@ class Report:
         self.is_over = True
         self._close("", "done" if isinstance(event, Completed) else "interrupted", at_ms)
         self._withdraw_open()
-        self.result = as_json(getattr(event, "result", b"null"))
+        raw = bytes(getattr(event, "result", b"null"))[:2000].decode(errors="replace")
+        self.result = "" if raw == "null" else raw
         self.error = getattr(event, "error", "")

@@ -1,8 +1,9 @@
 """One run in one line of the list."""
 
 from pullcord.core.panel import Panel
+from pullcord.core.words import clock, dollars
 from pullcord.tui.lines import Line, Piece, fit, flat, padded
-from pullcord.tui.words import ROLE, clock, dollars, elapsed, wants
+from pullcord.tui.words import ROLE, elapsed
 
 _WIDE = 60
 
@@ -29,7 +30,7 @@ def row(panel: Panel, since_ms: float, width: int, *, is_selected: bool) -> Line
 
 
 def _about(panel: Panel, quiet: str) -> list[Piece]:
-    needed = wants(panel)
+    needed = panel.needs
     pieces = [Piece(needed, "waiting strong")] if needed else []
     if said := _says(panel):
         pieces.append(Piece(f"{' · ' if needed else ''}{said}", quiet))

@@ -3,25 +3,18 @@
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-Status: TypeAlias = Literal["running", "done", "failed", "interrupted", "in_doubt", "not_started"]
-
 
 @dataclass(slots=True)
 class Step:
+    """A step or a request to a model: the words are those of the last record about it."""
+
     name: str
     from_ms: int
-    model: str = ""
-    tool: str = ""
-    effect: str = "once"
-    undoable: bool = False
-    run_in: str = ""
-    status: Status = "running"
-    undo: Literal["", "undoing", "undone", "failed"] = ""
+    is_model: bool = False
+    sign: str = "●"
     says: str = ""
-    result: str = ""
-    to_ms: int = 0
-    attempt: int = 1
-    is_late: bool = False
+    facts: tuple[str, ...] = ()
+    to_ms: int = 0  # 0: under way
     bill: str = ""
 
 
@@ -44,7 +37,9 @@ class Note:
     by: str = ""
     reason: str = ""
     is_press: bool = False
-    took_ms: int = -1  # until it was in effect
+    then: str = ""  # that it is in effect, after `took_ms`, and how
+    took_ms: int = -1
+    how: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)

@@ -3,31 +3,16 @@
 from collections.abc import Iterator
 from typing import Final
 
+from pullcord.core.words import CUT, clock, count, duration
 from pullcord.tui.lines import BLANK, Line, Piece, flat, line, paragraph, spread
 from pullcord.tui.report import Report
 from pullcord.tui.seen import Asked, Entry, Note, Said, Section, Step
-from pullcord.tui.words import EFFECT, STOPS, clock, count, duration
 
 LATEST: Final = 400  # entries; of what came before only the number is said
 _WORDS: Final = 3  # lines of what was said; all of it is under `text`
 TAIL: Final = 20_000  # characters of one text
-_SIGN: Final = {
-    "running": "●",
-    "done": "✓",
-    "failed": "✕",
-    "interrupted": "■",
-    "in_doubt": "?",
-    "not_started": "○",
-    "queued": "○",
-}
-_ROLE: Final = {"running": "running", "done": "done", "failed": "failed", "in_doubt": "waiting"}
-_STATUS: Final = {
-    "running": "under way",
-    "interrupted": "interrupted",
-    "in_doubt": "in doubt",
-    "not_started": "not started",
-}
-_UNDO: Final = {"undoing": "being undone", "undone": "undone", "failed": "could not be undone"}
+_SIGN: Final = {"running": "●", "done": "✓", "interrupted": "■", "queued": "○"}
+_ROLE: Final = {"●": "running", "✓": "done", "✕": "failed", "?": "waiting", "!": "failed"}
 
 
 def step_lines(of: Report, width: int, *, now_ms: int, is_held: bool) -> list[Line]:
@@ -37,9 +22,9 @@ def step_lines(of: Report, width: int, *, now_ms: int, is_held: bool) -> list[Li
     for section in reversed(of.sections):
         entries = section.entries[max(len(section.entries) - left, 0) :]
         left -= len(entries)
-        lines = _section(section, width, now_ms=0 if of.is_over else now_ms, is_held=is_held)
+        lines = _section(of, section, width, now_ms=now_ms, is_held=is_held)
         for entry in entries:
-            lines.extend(_entry(entry, width, 0 if of.is_over else now_ms, of.began_ms))
+            lines.extend(_entry(of, entry, width, now_ms))
         found.append(lines)
     total = sum(len(section.entries) for section in of.sections)
     lines = [one for part in reversed(found) for one in part]
@@ -52,13 +37,14 @@ def step_lines(of: Report, width: int, *, now_ms: int, is_held: bool) -> list[Li
     return [*lines, BLANK, *end] if lines and end else [*lines, *end]
 
 
-def _section(section: Section, width: int, *, now_ms: int, is_held: bool) -> list[Line]:
+def _section(of: Report, section: Section, width: int, *, now_ms: int, is_held: bool) -> list[Line]:
     if not section.number:
         return []
-    sign, role = _SIGN[section.status], _ROLE.get(section.status, "muted")
+    sign = _SIGN[section.status]
+    role = _ROLE.get(sign, "muted")
     if section.status == "running" and is_held:
         sign, role = "‖", "held"
-    took = _took(section.from_ms, section.to_ms, now_ms)
+    took = _took(of, section.from_ms, section.to_ms, now_ms)
     quiet = "muted" if section.status == "queued" else "strong"
     name = (
         Piece(f"{section.number:>2} "),
@@ -73,63 +59,32 @@ def _section(section: Section, width: int, *, now_ms: int, is_held: bool) -> lis
     return lines
 
 
-def _entry(entry: Entry, width: int, now_ms: int, began_ms: int) -> Iterator[Line]:
+def _entry(of: Report, entry: Entry, width: int, now_ms: int) -> Iterator[Line]:
     match entry:
         case Step():
-            yield _step(entry, width, now_ms)
+            yield _step(of, entry, width, now_ms)
         case Said():
             yield from _said(entry, width)
         case Note():
-            yield note_line(entry, width, began_ms)
+            yield note_line(entry, width, of.began_ms)
         case Asked():
-            yield asked_line(entry, width, began_ms)
+            yield asked_line(entry, width, of.began_ms)
 
 
-def _step(step: Step, width: int, now_ms: int) -> Line:
-    sign, role = _SIGN[step.status], _ROLE.get(step.status, "muted")
-    if step.undo == "undone":
-        sign, role = "↶", "muted"
-    elif step.model and step.status == "done":
-        sign, role = "◆", "muted"
-    name = f"Asked {flat(step.model, 60)}" if step.model else flat(step.name, 80)
-    facts = " · ".join(fact for fact in (_became(step), *_facts(step)) if fact)
-    said = (Piece(f"   {sign} ", role), Piece(name), Piece(f"  {facts}", "muted"))
-    took = _took(step.from_ms, step.to_ms, now_ms)
+def _step(of: Report, step: Step, width: int, now_ms: int) -> Line:
+    role = "muted" if step.is_model and step.to_ms else _ROLE.get(step.sign, "muted")
+    facts = " · ".join(flat(fact, 120) for fact in (step.says, step.bill, *step.facts) if fact)
+    name = Piece(flat(step.name, 80))
+    said = (Piece(f"   {step.sign} ", role), name, Piece(f"  {facts}", "muted"))
+    took = _took(of, step.from_ms, step.to_ms, now_ms)
     return spread(said, line(took, role="number"), width)
 
 
-def _became(step: Step) -> str:
-    if step.undo:
-        return _UNDO[step.undo]
-    if step.status == "done":
-        return "" if step.model else flat(step.result, 60)
-    if step.status == "failed":
-        return f"failed: {flat(step.says, 120)}"
-    return _STATUS[step.status]
-
-
-def _facts(step: Step) -> Iterator[str]:
-    """What can be known of it before it has happened: its effect, its undo, what a stop does."""
-    if step.model:
-        yield step.bill
-        return
-    is_open = step.status == "running"
-    if step.tool or is_open:
-        yield EFFECT.get(step.effect, step.effect)
-        if step.undoable or step.effect != "none":
-            yield "can be undone" if step.undoable else "cannot be undone"
-    if is_open or step.run_in == "thread":
-        yield STOPS.get(step.run_in, "")
-    if step.attempt > 1:
-        yield f"attempt {step.attempt}"
-    if step.is_late and step.status != "done":
-        yield "it did happen, later"
-
-
-def _took(from_ms: int, to_ms: int, now_ms: int) -> str:
+def _took(of: Report, from_ms: int, to_ms: int, now_ms: int) -> str:
+    """How long it worked: the time for which it was frozen does not count."""
     if to_ms:
-        return duration(to_ms - from_ms)
-    return clock(now_ms - from_ms) if from_ms and now_ms else ""
+        return duration(of.worked_ms(from_ms, to_ms))
+    return clock(of.worked_ms(from_ms, now_ms)) if from_ms and now_ms and not of.is_over else ""
 
 
 def _said(said: Said, width: int) -> list[Line]:
@@ -147,14 +102,15 @@ def _said(said: Said, width: int) -> list[Line]:
 def marked(lines: list[Line], said: Said) -> list[Line]:
     """The same, with where it was cut, or that more of it comes."""
     if said.state == "cut":
-        return [*lines[:-1], (*lines[-1], Piece(" ■ cut here", "held strong"))]
+        return [*lines[:-1], (*lines[-1], Piece(f" {CUT}", "held strong"))]
     return [*lines[:-1], (*lines[-1], Piece("▏", "running"))] if said.state == "live" else lines
 
 
 def note_line(note: Note, width: int, began_ms: int) -> Line:
     who = (Piece(f"{flat(note.by, 40)} ", "strong"),) if note.by else ()
     reason = f" “{flat(note.reason)}”" if note.reason else ""
-    effect = f" · in effect after {duration(note.took_ms)}" if note.took_ms >= 0 else ""
+    then = (f"{note.then} after {duration(note.took_ms)}", *note.how) if note.then else ()
+    effect = "".join(f" · {flat(one)}" for one in then)
     role = "" if note.is_press else "muted"
     said = (Piece(f"   {note.sign} ", role), *who, Piece(flat(note.says) + reason, role))
     at = line(f"+{clock(note.at_ms - began_ms)}", role="number")
@@ -164,7 +120,7 @@ def note_line(note: Note, width: int, began_ms: int) -> Line:
 def asked_line(asked: Asked, width: int, began_ms: int) -> Line:
     sign = {"open": "?", "withdrawn": "○"}.get(asked.status, "✕" if asked.is_no else "✓")
     role = "waiting strong" if asked.status == "open" else "muted"
-    became = "waits for an answer" if asked.status == "open" else asked.answer or asked.status
+    became = asked.answer or asked.status
     said = (
         Piece(f"   {sign} ", role),
         Piece(flat(became, 120), role),

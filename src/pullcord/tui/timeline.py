@@ -3,11 +3,11 @@
 from itertools import accumulate
 from typing import Final, NamedTuple
 
+from pullcord.core.words import clock
 from pullcord.tui.lines import BLANK, Line, Piece, line
 from pullcord.tui.report import Report
 from pullcord.tui.seen import Asked
 from pullcord.tui.steplines import asked_line, note_line
-from pullcord.tui.words import clock
 
 _DRAWN: Final = {
     "working": ("▇", "running"),

@@ -42,7 +42,7 @@ test("a stop is never stale: pause and cancel do not say what was seen", () => {
 
 test("resume, redirect and raise say what was seen", async () => {
   const { model, asked, given } = bar();
-  given({ buttons: [button("resume"), button("redirect"), button("raise")], raise: [{ cap: "usd", used: 2, of: 2, suggest: 4 }] });
+  given({ buttons: [button("resume"), button("redirect"), button("raise")], raise: [{ cap: "usd", used: 2, of: 2, suggest: 4, says: "" }] });
   await vi.advanceTimersByTimeAsync(500);
   model.press("go");
   model.write(" EU only ");
@@ -201,7 +201,7 @@ test("who may stop a run may not let it use more", () => {
 
 test("money is proposed as money", () => {
   const { model, given } = bar();
-  given({ buttons: [button("raise")], raise: [{ cap: "usd", used: 0.07, of: 0.05, suggest: 0.1 }] });
+  given({ buttons: [button("raise")], raise: [{ cap: "usd", used: 0.07, of: 0.05, suggest: 0.1, says: "" }] });
   model.press("extra-raise");
   expect(model.caps).toEqual({ usd: "0.10" });
 });

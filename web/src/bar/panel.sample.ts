@@ -54,6 +54,11 @@ export function panelOf(more: Partial<Panel> = {}): Panel {
     driven: true,
     alone: "",
     quarantined: false,
+    who: "",
+    did: "2 done · 1 undone · 1 not attempted",
+    readings: [{ says: "3 steps", near: false }],
+    needs: "",
+    spent: "12,034 tokens in, 1,411 out",
     ...more,
   };
 }

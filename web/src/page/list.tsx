@@ -1,7 +1,6 @@
 /** The runs: those that need a person on top, then the newest. */
 import { shownLine } from "../shown";
 import { memo } from "./memo";
-import { needsSomebody } from "./order";
 import { usePressing } from "./pressing";
 import { hrefOf } from "./routes";
 import { WorkingTime } from "./run/ticking";
@@ -36,7 +35,6 @@ export function RunList() {
 
 const RunRow = memo(function RunRow({ row, isOpen }: { row: Row; isOpen: boolean }) {
   const { panel } = row;
-  const isWanted = needsSomebody(panel);
   return (
     <a
       class={`row ${panel.state}`}
@@ -57,17 +55,10 @@ const RunRow = memo(function RunRow({ row, isOpen }: { row: Row; isOpen: boolean
       <span class="num which" title={`thread ${shownLine(panel.thread, 64)}, run ${panel.run}`}>
         {which(panel)}
       </span>
-      {isWanted && <span class="wants">{wantWords(panel)}</span>}
+      {panel.needs && <span class="wants">{panel.needs}</span>}
     </a>
   );
 });
-
-function wantWords({ wants, attention }: Row["panel"]): string {
-  const words = [wants ? `${wants} to answer` : "", attention ? `${attention} to look at` : ""].filter(
-    Boolean,
-  );
-  return words.join(", ") || "a limit to raise";
-}
 
 export function NoRuns() {
   return (

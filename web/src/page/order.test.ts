@@ -14,7 +14,7 @@ test("those that need a person come first, then the newest", () => {
     row("asks", 2, { wants: 1 }),
     row("new", 9),
     row("look", 3, { attention: 1 }),
-    row("limit", 4, { raise: [{ cap: "usd", used: 2, of: 2, suggest: 4 }] }),
+    row("limit", 4, { raise: [{ cap: "usd", used: 2, of: 2, suggest: 4, says: "" }] }),
   ]);
   expect(inOrder(rows).map(({ panel }) => panel.run)).toEqual(["limit", "look", "asks", "new", "old"]);
 });

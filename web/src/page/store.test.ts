@@ -14,7 +14,7 @@ function panel(run: string, seq: number, state = "running"): Panel {
 
 function record(seq: number): Message {
   const event = { type: "step_started", step: `s${seq}`, name: "s" } as const;
-  return { event: "record", data: { seq, at_ms: seq, epoch: 1, event } };
+  return { event: "record", data: { seq, at_ms: seq, epoch: 1, event, told: { says: "" } } };
 }
 
 function store(client: Partial<Client> = {}): Store {

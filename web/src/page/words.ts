@@ -1,34 +1,8 @@
-/** The words for what the journal says in one. The same on every surface. */
+/** Numbers and times, as people write them. What happened, the server says in words. */
 import { clock } from "../bar/words";
 import { shownLine } from "../shown";
-import type { Effect, Rung, RunIn } from "../wire/events";
 
-export { clock, dollars, timeOfDay } from "../bar/words";
-
-export const EFFECT: Record<Effect, string> = {
-  none: "only reads",
-  idempotent: "safe to repeat",
-  once: "acts once",
-};
-
-export const STOPS: Record<RunIn, string> = {
-  "": "",
-  loop: "can be stopped",
-  process: "own process, can be killed",
-  thread: "in a thread, cannot be stopped",
-  remote: "elsewhere, can only be asked to stop",
-};
-
-export const RUNG: Record<Rung, string> = {
-  "": "",
-  cooperative: "stopped at a checkpoint",
-  task_cancel: "its task was cancelled",
-  transport_closed: "the connection was closed",
-  stop_requested: "was asked to stop; the other side has not confirmed it",
-  terminated: "its processes were told to end",
-  killed: "its processes were killed",
-  abandoned: "was left behind",
-};
+export { clock, timeOfDay } from "../bar/words";
 
 /** Which of an agent's runs it is: by its thread, if that was named. */
 export function which({ run, thread }: { run: string; thread: string }): string {

@@ -1,6 +1,6 @@
 /** What the server says about runs, beside the journal's own events. Made by the server; never recomputed here. */
 
-import type { Effect, Json, JournalEvent, Rung, Source } from "./events";
+import type { Json, JournalEvent, Source } from "./events";
 
 export type { Json, JournalEvent } from "./events";
 
@@ -82,6 +82,7 @@ export interface Raise {
   used: number;
   of: number;
   suggest: number;
+  says: string;
 }
 
 export interface Tally {
@@ -143,6 +144,16 @@ export interface Panel {
   driven: boolean;
   alone: string;
   quarantined: boolean;
+  /** Who stopped it, as it follows the label. */
+  who: string;
+  /** The tally in words. */
+  did: string;
+  /** What stands beside the clock. */
+  readings: { says: string; near: boolean }[];
+  /** What the spend is made of. */
+  spent: string;
+  /** What it needs somebody for. */
+  needs: string;
 }
 
 export type AckVerdict = "applied" | "already" | "too_late" | "rejected";
@@ -166,12 +177,27 @@ export interface Problem {
   ack?: Ack;
 }
 
+/** A record in words: the sentence is `by about says “reason”`, and the facts stand behind it. */
+export interface Told {
+  says: string;
+  sign?: string;
+  /** Of the line that it is; none: it changes a line that is there. */
+  tone?: "press" | "plain" | "faint";
+  by?: string;
+  about?: string;
+  reason?: string;
+  facts?: string[];
+  /** What is still open is said to be from here on. */
+  open?: string;
+}
+
 /** A record of the journal, as the streams and `records` give it. */
 export interface Rec {
   seq: number;
   at_ms: number;
   epoch: number;
   event: JournalEvent;
+  told: Told;
 }
 
 /** A piece of a text that is being written. The `text_ended` record that follows replaces it. */
@@ -181,49 +207,18 @@ export interface LiveText {
   text: string;
 }
 
-export interface StepLine {
-  step: string;
-  name: string;
-  heading: keyof Tally;
-  tool?: string;
-  effect?: Effect;
-  undoable?: boolean;
-  rung?: Rung;
-  model?: string;
-  /** What of it went on although it was stopped. */
-  still_running?: string[];
+/** One line of a receipt, in words: with a sign, the steps under one heading. */
+export interface ReceiptLine {
+  word: string;
+  heading?: keyof Tally;
+  sign?: string;
+  names?: string[];
+  says?: string;
 }
 
-/** What a run left behind, by step name in the order the steps began. */
+/** What a run left behind. Only what is shown of it: the server says more. */
 export interface Receipt {
-  run_id: string;
-  state: RunState;
-  done: string[];
-  undone: string[];
-  could_not_undo: string[];
-  in_doubt: string[];
-  failed: string[];
-  interrupted: string[];
-  still_running: string[];
-  under_way: string[];
-  not_attempted: string[];
-  partial_text: string[];
-  attention: string[];
-  steps: StepLine[];
-  error: string;
-  detached: string[];
-  cost: Partial<Cost>;
-  times: Partial<Times>;
-  by: string;
-  reason: string;
-  source: Source | "";
-  asked_at_ms: number;
-  effect_at_ms: number;
-  rung: Rung;
-  limits: string[];
-  used: string[];
-  /** Of `done`: changed something, and nothing says how to take it back. */
-  no_undo: string[];
+  lines: ReceiptLine[];
 }
 
 export interface RunDetails {
@@ -244,7 +239,8 @@ export interface Card {
   args: Json;
   /** The name of each argument and its value as JSON text: what is shown. Numbers of `args` may be rounded here. */
   shown: [name: string, json: string][];
-  effect: Effect;
+  /** What it does to the world, and whether that can be taken back. */
+  policy: string;
   can_be_undone: boolean;
   /** The agent's words. */
   text: string;

@@ -43,9 +43,9 @@ _log: Final = logging.getLogger("pullcord.agents")
 _OURS: Final = UsageLimits(request_limit=None)  # the limits of the run count every request
 _CUT = "[Your answer above was cut off here: the user has something to say.]"
 _ASIDE = (
-    "[This is a side question about the work above, which is paused and goes on afterwards. "
+    "[This is a side question about the work above, which it does not change. "
     "Answer it from what is known so far; nothing is done for it. End by saying in one sentence "
-    "where that work goes on.]"
+    "how far that work has got.]"
 )
 
 

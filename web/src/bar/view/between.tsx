@@ -4,7 +4,6 @@
 import type { ComponentChildren, JSX } from "preact";
 import type { Panel, RunState } from "../../wire/types";
 import type { BarModel } from "../model";
-import { tallyInWords } from "../words";
 import { Composer, Continuing } from "./composer";
 import { Raise } from "./raise";
 import { Text } from "./text";
@@ -41,15 +40,14 @@ export function Between({ model, panel }: { model: BarModel; panel: Panel }): JS
 }
 
 function Ended({ panel }: { panel: Panel }): JSX.Element {
-  const open = panel.attention;
   return (
     <div class="between">
       <p class="line">
         <Text of={panel.says} />
       </p>
       <p class="line tally">
-        {tallyInWords(panel.tally)}
-        {open > 0 && <strong>{` · ${open} to look at`}</strong>}
+        {panel.did}
+        {panel.needs && <strong>{`${panel.did && " · "}${panel.needs}`}</strong>}
       </p>
     </div>
   );

@@ -4,7 +4,7 @@
 import type { JSX } from "preact";
 import type { Panel } from "../../wire/types";
 import type { BarModel } from "../model";
-import { about, byWhom, clock, costInWords, elapsed, readings, timesInWords } from "../words";
+import { about, byWhom, clock, elapsed, timesInWords } from "../words";
 import { Text } from "./text";
 
 export function Head({ model, panel }: { model: BarModel; panel: Panel }): JSX.Element {
@@ -35,14 +35,14 @@ export function Head({ model, panel }: { model: BarModel; panel: Panel }): JSX.E
 function Numbers({ panel, sinceMs }: { panel: Panel; sinceMs: number }): JSX.Element {
   const worked = clock(elapsed(panel, "working_ms", sinceMs));
   const caps = panel.meters.map((meter) => meter.says).join(" · ");
-  const more = [costInWords(panel.cost), caps].filter(Boolean).join("\n");
+  const more = [panel.spent, caps].filter(Boolean).join("\n");
   return (
     <p class="numbers">
       <span role="timer" aria-label={`Working time ${worked}`} title={timesInWords(panel, sinceMs)}>
         {worked}
       </span>
-      {readings(panel).map((reading, at) => (
-        <span key={at} class={reading.isNear ? "near" : ""} title={more}>
+      {panel.readings.map((reading, at) => (
+        <span key={at} class={reading.near ? "near" : ""} title={more}>
           {reading.says}
         </span>
       ))}

@@ -2,18 +2,9 @@
 /** Other caps for a run that its limits have paused: one field each, with what seems enough. */
 
 import type { JSX } from "preact";
-import type { Cap, Panel } from "../../wire/types";
+import type { Panel } from "../../wire/types";
 import type { BarModel } from "../model";
-import { dollars } from "../words";
 import { closesOnEscape } from "./escape";
-
-const UNIT: Record<Cap, string> = {
-  steps: "steps",
-  usd: "US dollars",
-  tokens: "tokens",
-  tool_calls: "tool calls",
-  working_s: "seconds of work",
-};
 
 export function Raise({ model, panel }: { model: BarModel; panel: Panel }): JSX.Element {
   const send = (event: Event): void => {
@@ -32,9 +23,7 @@ export function Raise({ model, panel }: { model: BarModel; panel: Panel }): JSX.
             value={model.caps[one.cap] ?? ""}
             onInput={(event) => model.setCap(one.cap, event.currentTarget.value)}
           />
-          <span class="text">
-            {`${UNIT[one.cap]}, ${amount(one.cap, one.used)} of ${amount(one.cap, one.of)} used`}
-          </span>
+          <span class="text">{one.says}</span>
         </label>
       ))}
       <div class="line ends">
@@ -47,8 +36,4 @@ export function Raise({ model, panel }: { model: BarModel; panel: Panel }): JSX.
       </div>
     </form>
   );
-}
-
-function amount(cap: Cap, value: number): string {
-  return cap === "usd" ? dollars(value * 1_000_000) : String(value);
 }

@@ -5,7 +5,7 @@ import type { Body } from "../../wire/asking";
 import type { Card } from "../../wire/types";
 import { usePressing } from "../pressing";
 import { useStore } from "../store";
-import { count, EFFECT, left as inWords } from "../words";
+import { count, left as inWords } from "../words";
 import { FIRST, useArmed } from "./arming";
 import { TrueCall, useFolding } from "./call";
 import { Choice } from "./choice";
@@ -62,8 +62,7 @@ export function Approval({ card, at }: { card: Card; at: number }) {
       <TrueCall card={card} box={ref} folding={folding} />
       <p class="effects">
         <span>{count(card.shown.length, "argument")}</span>
-        <span>{EFFECT[card.effect] ?? shownLine(card.effect, 40)}</span>
-        <strong>{card.can_be_undone ? "can be undone" : "cannot be undone"}</strong>
+        <strong>{shownLine(card.policy, 80)}</strong>
         <span class="num">{left > 0 ? `expires in ${inWords(left)}` : "expired"}</span>
         <Whose run={card.run} agent={card.agent} />
       </p>

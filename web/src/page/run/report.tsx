@@ -14,8 +14,9 @@ export function Report({ view }: { view: View }) {
       <h2 id="report-title">What it did</h2>
       {!view.sections.some((section) => section.plan || section.entries.length) && (
         <p class="empty">
-          Nothing yet. Every step appears here as it begins, with what it may change and whether that can be
-          undone.
+          {view.end
+            ? "It ended without a step."
+            : "Nothing yet. Every step appears here as it begins, with what it may change and whether that can be undone."}
         </p>
       )}
       {groups.map((group) =>

@@ -41,7 +41,7 @@ export function Words({ part }: { part: Part }) {
         </button>
       )}
       <Growing part={part} all={isWhole} onFolded={setFolded} />
-      {part.state === "cut" && <span class="cut-mark"> ■ cut here</span>}
+      {part.state === "cut" && <span class="cut-mark"> {part.mark}</span>}
       {kept > 0 && part.state !== "live" && (
         <button type="button" class="quiet" onClick={() => store.showRest(part.id)}>
           Show {count(kept, "character")} that came after the stop

@@ -1,7 +1,7 @@
 /** A run: the report scrolls, the bar below it never moves. */
 import { useEffect, useRef, useState } from "preact/hooks";
 import { shownLine } from "../../shown";
-import type { Cost, Json, Panel } from "../../wire/types";
+import type { Json, Panel } from "../../wire/types";
 import { Back } from "../back";
 import { Decided, Waiting } from "../inbox/inbox";
 import { memo } from "../memo";
@@ -9,7 +9,7 @@ import { hrefOf } from "../routes";
 import { useStore } from "../store";
 import { Timeline } from "../timeline/timeline";
 import { Value } from "../value";
-import { count, dollars, moment, number } from "../words";
+import { moment } from "../words";
 import { BarOf } from "./bar";
 import { Besides } from "./besides";
 import { Following } from "./following";
@@ -73,16 +73,10 @@ function Head({ panel, isOnly }: { panel: Panel; isOnly: boolean }) {
             goes on from <a href={hrefOf({ at: "run", run: forkedFrom })}>{forkedFrom}</a>
           </span>
         )}
-        {panel.cost.tokens_in > 0 && <span class="num">{costWords(panel.cost)}</span>}
+        {panel.spent && <span class="num">{panel.spent}</span>}
       </p>
     </header>
   );
-}
-
-function costWords(cost: Cost): string {
-  const tokens = `${number(cost.tokens_in)} tokens in, ${number(cost.tokens_out)} out`;
-  const unknown = cost.unknown_calls ? `, ${count(cost.unknown_calls, "call")} of unknown price` : "";
-  return `${dollars(cost.usd_micros)}, ${tokens}${unknown}`;
 }
 
 function Body({ run }: { run: string }) {

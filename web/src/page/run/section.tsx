@@ -3,11 +3,10 @@ import { useState } from "preact/hooks";
 import { shownLine } from "../../shown";
 import { memo } from "../memo";
 import type { Entry, Section, View } from "../view/view";
-import { count, duration } from "../words";
+import { count } from "../words";
 import { ChildLine, Diff, NoteLine, QuestionLine, ToldLine } from "./happened";
 import { Said } from "./said";
-import { StepLine } from "./step";
-import { Ticking } from "./ticking";
+import { StepLine, Took } from "./step";
 
 const SHOWN = 40; // lines of a section; the ones before are folded
 const MORE = 200;
@@ -52,15 +51,7 @@ export function Item({ section, view }: { section: Section; view: View }) {
         </span>
         <h3>{shownLine(section.text, 200)}</h3>
         <span class="state">{WORD[state]}</span>
-        <span class="num took">
-          {section.to ? (
-            duration(section.to - section.from)
-          ) : section.from && !view.end ? (
-            <Ticking from={section.from} />
-          ) : (
-            ""
-          )}
-        </span>
+        <Took from={section.from} to={section.to} />
       </div>
       {section.rewrites.map((rewrite, index) => (
         <Diff key={index} {...rewrite} />

@@ -46,11 +46,11 @@ test("who pressed what is marked, in order, with why", () => {
 test("steps at the same time have lanes of their own; ten thousand are a few bars", () => {
   const start = (step: string, at: number): Message => ({
     event: "record",
-    data: { seq: 1, at_ms: at, epoch: 1, event: { type: "step_started", step, name: step } },
+    data: { seq: 1, at_ms: at, epoch: 1, event: { type: "step_started", step, name: step }, told: { says: "" } },
   });
   const created = {
     event: "record",
-    data: { seq: 1, at_ms: 0, epoch: 1, event: { type: "created", agent: "a", thread: "t" } },
+    data: { seq: 1, at_ms: 0, epoch: 1, event: { type: "created", agent: "a", thread: "t" }, told: { says: "" } },
   } as const;
   const two = reduceAll(empty("r"), [created, start("a", 1), start("b", 2)]);
   expect(layOut(two, 100, 0, 800).bars.map((bar) => bar.lane)).toEqual([0, 1]);
@@ -59,7 +59,7 @@ test("steps at the same time have lanes of their own; ten thousand are a few bar
     many.push(start(`s${n}`, n));
     many.push({
       event: "record",
-      data: { seq: 1, at_ms: n, epoch: 1, event: { type: "step_finished", step: `s${n}` } },
+      data: { seq: 1, at_ms: n, epoch: 1, event: { type: "step_finished", step: `s${n}` }, told: { says: "" } },
     });
   }
   expect(layOut(reduceAll(empty("r"), many), 10_000, 0, 800).bars.length).toBeLessThan(900);

@@ -1,5 +1,5 @@
 /** The picture of a run, as numbers: what is where. Knows nothing of the document. */
-import type { Note, View } from "../view/view";
+import type { Answer, View } from "../view/view";
 import { duration } from "../words";
 import { place, segmentsOf, type Segment } from "./scale";
 
@@ -52,25 +52,25 @@ export function layOut(view: View, now: number, left: number, width: number): Pi
 }
 
 function barsOf(view: View, now: number, at: (ms: number) => number): { bars: Bar[]; lanes: string[] } {
-  const models = [...view.steps.values()].some((step) => step.model) ? ["model"] : [];
+  const models = [...view.steps.values()].some((step) => step.isModel) ? ["model"] : [];
   const bars: Bar[] = [];
   const ends: number[] = []; // of each tool lane, the x where it is free again
   const last: (Bar | undefined)[] = [];
   for (const step of view.steps.values()) {
     const x = at(step.from);
     const width = Math.max(1, at(step.to || now) - x);
-    const kind = step.model ? "model" : step.undo === "undone" ? "undone" : step.status;
+    const kind = step.isModel ? "model" : step.undo === "undone" ? "undone" : step.status;
     const free = ends.findIndex((end) => end <= x + 0.5);
     const tool = free >= 0 ? free : Math.min(ends.length, TOOL_LANES - 1);
-    const lane = step.model ? 0 : tool + models.length;
-    if (!step.model) ends[tool] = Math.max(ends[tool] ?? 0, x + width);
+    const lane = step.isModel ? 0 : tool + models.length;
+    if (!step.isModel) ends[tool] = Math.max(ends[tool] ?? 0, x + width);
     const before = last[lane];
     if (before && before.kind === kind && width < NARROW && x - (before.x + before.width) < 1) {
       before.width = Math.max(before.width, x + width - before.x);
       before.count += 1;
       continue;
     }
-    const bar: Bar = { x, width, lane, kind, name: step.model || step.name, count: 1 };
+    const bar: Bar = { x, width, lane, kind, name: step.name, count: 1 };
     last[lane] = bar;
     bars.push(bar);
   }
@@ -80,19 +80,13 @@ function barsOf(view: View, now: number, at: (ms: number) => number): { bars: Ba
 function marksOf(view: View, at: (ms: number) => number): Mark[] {
   const pressed = [...view.notes.values()]
     .filter((note) => note.weight === "press")
-    .map((note) => ({ at: note.at, sign: note.sign, says: `${whoOf(note)}${note.says}${why(note.reason)}` }));
-  const told = [...view.told.values()].map((one) => ({
-    at: one.at,
-    sign: "↪",
-    says: `${one.by}: ${one.text}${why(one.reason)}`,
-  }));
-  const answered = [...view.questions.values()]
-    .filter((question) => question.status === "answered" && question.kind !== "timer")
-    .map((question) => ({
-      at: question.settledAt,
-      sign: question.verdict === "denied" ? "✕" : "✓",
-      says: `${question.by} ${question.verdict || "answered"}: ${question.tool || question.text}${why(question.reason)}`,
-    }));
+    .map((note) => ({ at: note.at, sign: note.sign, says: said(note) }));
+  const told = [...view.told.values()].map((one) => ({ at: one.at, sign: "↪", says: said({ ...one, says: one.text }) }));
+  const answered = [...view.questions.values()].flatMap(({ kind, answer, settledAt, status }) =>
+    answer && status === "answered" && kind !== "timer"
+      ? [{ at: settledAt, sign: answer.sign ?? "✓", says: said(answer) }]
+      : [],
+  );
   let free = 0;
   return [...pressed, ...told, ...answered]
     .sort((a, b) => a.at - b.at)
@@ -104,8 +98,8 @@ function marksOf(view: View, at: (ms: number) => number): Mark[] {
     });
 }
 
-function why(reason: string): string {
-  return reason ? ` (“${reason}”)` : "";
+function said({ by, says, reason }: Answer): string {
+  return `${by ? `${by} ` : ""}${says}${reason ? ` (“${reason}”)` : ""}`;
 }
 
 function burstsOf(view: View, at: (ms: number) => number): Picture["bursts"] {
@@ -125,9 +119,4 @@ function summaryOf(view: View, segments: readonly Segment[], marks: readonly Mar
     .map((mark) => mark.says)
     .join("; ");
   return `${view.steps.size} steps. ${spent}.${pressed ? ` ${pressed}.` : ""}`;
-}
-
-/** Limits say of themselves what they are. */
-function whoOf({ by, source }: Note): string {
-  return by && source !== "limit" ? `${by} ` : "";
 }

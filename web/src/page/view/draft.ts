@@ -39,18 +39,8 @@ export class Draft {
     if (known) this.put("parts", id, { ...known, ...change });
   }
 
-  note(note: Partial<Note> & { seq: number; at: number; says: string }): void {
-    const plain = {
-      sign: "·",
-      by: "",
-      via: "",
-      source: "",
-      reason: "",
-      took: -1,
-      rung: "",
-      weight: "plain",
-    } as const;
-    this.put("notes", note.seq, { ...plain, ...note });
+  note(note: Note): void {
+    this.put("notes", note.seq, note);
     this.add({ kind: "note", id: note.seq });
   }
 

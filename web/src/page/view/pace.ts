@@ -2,7 +2,7 @@
 import type { JournalEvent } from "../../wire/events";
 import type { Rec } from "../../wire/types";
 import type { Draft } from "./draft";
-import type { Pace } from "./view";
+import type { Pace, Stretch } from "./view";
 
 type Turn = Pace | "over" | { [Before in Pace]?: Pace };
 
@@ -35,4 +35,16 @@ export function pace(draft: Draft, rec: Rec): void {
   const closed = last ? [{ ...last, to: rec.at_ms }] : [];
   const begun = next === "over" ? [] : [{ pace: next, from: rec.at_ms, to: 0 }];
   draft.view.stretches = [...before, ...closed, ...begun];
+}
+
+/** How much of a time the run was paused, and since when it is: what is frozen does not work. */
+export function heldIn(stretches: readonly Stretch[], from: number, to: number): { ms: number; since: number } {
+  let ms = 0;
+  let since = 0;
+  for (const one of stretches) {
+    if (one.pace !== "paused" || one.from > to || (one.to && one.to < from)) continue;
+    if (one.to) ms += Math.min(one.to, to) - Math.max(one.from, from);
+    else since = Math.max(one.from, from);
+  }
+  return { ms, since };
 }

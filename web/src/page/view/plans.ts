@@ -2,6 +2,7 @@
 import type { ItemRewritten, ItemStarted, PlanEnded, Planned } from "../../wire/events";
 import type { Rec } from "../../wire/types";
 import type { Draft } from "./draft";
+import { settle } from "./presses";
 import { between, type ItemStatus, type Section } from "./view";
 
 export function planned(draft: Draft, event: Planned): void {
@@ -24,8 +25,7 @@ export function itemRewritten(draft: Draft, event: ItemRewritten, rec: Rec): voi
     text: event.after,
     rewrites: [...known.rewrites, rewrite],
   }));
-  const told = draft.view.told.get(rec.seq - 1); // the redirect that did it
-  if (told) draft.put("told", told.seq, { ...told, item: event.item, rewrote: event.before });
+  settle(draft, rec.seq - 1, rec.told.says); // the redirect that did it
 }
 
 export function itemStarted(draft: Draft, event: ItemStarted, rec: Rec): void {
@@ -34,11 +34,6 @@ export function itemStarted(draft: Draft, event: ItemStarted, rec: Rec): void {
   if (index < 0) return;
   draft.section(index, () => ({ text: event.text, status: "running", from: rec.at_ms }));
   draft.view.current = index;
-  for (const told of draft.view.told.values()) {
-    if (told.item === event.item && told.outcome === "queued") {
-      draft.put("told", told.seq, { ...told, outcome: "delivered" });
-    }
-  }
 }
 
 export function planEnded(draft: Draft, event: PlanEnded, rec: Rec): void {

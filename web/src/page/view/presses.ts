@@ -1,131 +1,73 @@
-/** Who pressed what, and why; and when it was in effect. */
-import type {
-  CancelRequested,
-  Hurried,
-  InstructionSettled,
-  LimitReached,
-  LimitsRaised,
-  Paused,
-  PauseRequested,
-  Redirected,
-  Resumed,
-  Rung,
-  Signalled,
-  Source,
-  UndoRequested,
-} from "../../wire/events";
-import type { Rec } from "../../wire/types";
+/** What somebody pressed means for what is shown: a stop that is on its way, an instruction that waits. */
+import type { InstructionSettled, Redirected, Signalled } from "../../wire/events";
+import type { Rec, Told } from "../../wire/types";
 import type { Draft } from "./draft";
 import { withdrawOpen } from "./questions";
+import { renamed } from "./steps";
 
-interface Asked {
-  by: string;
-  reason?: string;
-  source?: Source;
-  via?: string;
+/** A line of its own, for a record that is one. */
+export function note(draft: Draft, { seq, at_ms, event, told }: Rec): void {
+  const { sign = "·", by = "", about = "", says, reason = "", tone } = told;
+  if (!tone) return;
+  const via = "via" in event ? (event.via ?? "") : "";
+  const words = about ? `${about} ${says}` : says;
+  draft.note({ seq, at: at_ms, sign, by, via, says: words, reason, then: "", how: [], took: -1, weight: tone });
 }
 
-function press(draft: Draft, event: Asked, rec: Rec, sign: string, says: string): void {
-  draft.note({
-    seq: rec.seq,
-    at: rec.at_ms,
-    sign,
-    by: event.by,
-    via: event.via ?? "",
-    source: event.source ?? "person",
-    says,
-    reason: event.reason ?? "",
-    weight: "press",
-  });
-}
-
-export function pauseRequested(draft: Draft, event: PauseRequested, rec: Rec): void {
-  const says: Partial<Record<Source, string>> = {
-    limit: "Its limits paused it",
-    kill_switch: "pulled the kill switch: it is held",
-  };
-  const plain = `paused it${event.now ? ", now" : ""}`;
-  press(draft, event, rec, "‖", says[event.source ?? "person"] ?? plain);
+export function stopRequested(draft: Draft, _: unknown, rec: Rec): void {
   draft.view.stop = { seq: rec.seq, at: rec.at_ms };
 }
 
+export function cancelRequested(draft: Draft, event: unknown, rec: Rec): void {
+  stopRequested(draft, event, rec);
+  withdrawOpen(draft, rec, null);
+}
+
 /** The pause or the cancel that was asked for has taken hold. */
-export function inEffect(draft: Draft, event: Paused | { rung?: Rung }, rec: Rec): void {
+export function inEffect(draft: Draft, _: unknown, rec: Rec): void {
+  renamed(draft, rec.told);
   const stop = draft.view.stop;
   const note = stop && draft.view.notes.get(stop.seq);
   if (!note) return;
-  const frozen =
-    "frozen" in event && event.frozen?.length
-      ? ` Frozen, as long as its process lives: ${event.frozen.join(", ")}.`
-      : "";
-  draft.put("notes", note.seq, {
-    ...note,
-    took: rec.at_ms - stop.at,
-    rung: event.rung ?? "",
-    says: frozen ? `${note.says}.${frozen}` : note.says,
-  });
+  const { says: then, facts = [] } = rec.told;
+  draft.put("notes", note.seq, { ...note, then, how: facts, took: rec.at_ms - stop.at });
   draft.view.stop = null;
 }
 
-export function resumed(draft: Draft, event: Resumed, rec: Rec): void {
-  press(draft, event, rec, "▶", "resumed it");
+export function resumed(draft: Draft, _: unknown, rec: Rec): void {
+  renamed(draft, rec.told);
   draft.view.stop = null;
 }
 
 export function redirected(draft: Draft, event: Redirected, rec: Rec): void {
+  const { by = "", reason = "", facts = [] } = rec.told;
   draft.put("told", rec.seq, {
     seq: rec.seq,
     at: rec.at_ms,
-    by: event.by,
+    by,
     text: event.instruction,
-    reason: event.reason ?? "",
-    outcome: "queued",
-    item: "",
-    rewrote: "",
+    reason,
+    says: facts.join(", "),
+    isOpen: true,
   });
   draft.add({ kind: "told", id: rec.seq });
   withdrawOpen(draft, rec, ["question", "approval"]);
 }
 
-export function instructionSettled(draft: Draft, event: InstructionSettled): void {
-  const told = draft.view.told.get(event.instruction);
-  if (told) draft.put("told", told.seq, { ...told, outcome: event.outcome });
+export function instructionSettled(draft: Draft, event: InstructionSettled, { told }: Rec): void {
+  settle(draft, event.instruction, told.says);
 }
 
-export function cancelRequested(draft: Draft, event: CancelRequested, rec: Rec): void {
-  const kept = event.keep_partial === false ? ", partial text dropped" : "";
-  const undo = event.undo === false ? ", nothing is undone" : "";
-  const hidden = event.quarantine ? ", quarantined" : "";
-  press(draft, event, rec, "■", `cancelled it${event.now ? ", now" : ""}${undo}${kept}${hidden}`);
-  draft.view.stop = { seq: rec.seq, at: rec.at_ms };
-  withdrawOpen(draft, rec, null);
+export function settle(draft: Draft, seq: number, says: string): void {
+  const told = draft.view.told.get(seq);
+  if (told?.isOpen) draft.put("told", seq, { ...told, says, isOpen: false });
 }
 
-export function undoRequested(draft: Draft, event: UndoRequested, rec: Rec): void {
-  press(draft, event, rec, "↶", "asked to undo what it left behind");
+/** The run has ended: what nobody has heard, nobody will. */
+export function returned(draft: Draft, { open = "" }: Told): void {
+  for (const told of draft.view.told.values()) settle(draft, told.seq, open);
 }
 
-export function hurried(draft: Draft, event: Hurried, rec: Rec): void {
-  press(draft, event, rec, "■", "pressed again: what was under way is cut");
-}
-
-const THEN = {
-  stop: "it stops",
-  wrap_up: "it gives a last answer and stops",
-  pause_and_ask: "it pauses and asks",
-} as const;
-
-export function limitReached(draft: Draft, event: LimitReached, rec: Rec): void {
-  const which = event.reason ? "" : ` (${event.leaves.join(", ")})`;
-  press(draft, event, rec, "⊘", `A limit is reached${which}: ${THEN[event.then]}`);
-}
-
-export function limitsRaised(draft: Draft, event: LimitsRaised, rec: Rec): void {
-  const caps = Object.entries(event.caps).map(([cap, value]) => `${cap} ${value}`);
-  press(draft, event, rec, "↑", `set other limits: ${caps.join(", ")}`);
-}
-
-export function signalled(draft: Draft, event: Signalled, rec: Rec): void {
-  press(draft, event, rec, "·", `said that it has happened: ${event.name}`);
+export function signalled(draft: Draft, event: Signalled): void {
   draft.view.signals = draft.view.signals.filter((name) => name !== event.name);
 }

@@ -4,38 +4,26 @@ import type { Rec } from "../../wire/types";
 import type { Draft } from "./draft";
 import type { Question } from "./view";
 
-export function asked(draft: Draft, event: QuestionAsked, rec: Rec): void {
+export function asked(draft: Draft, event: QuestionAsked, { told, at_ms }: Rec): void {
   draft.put("questions", event.question, {
     id: event.question,
     kind: event.kind ?? "question",
-    text: event.text ?? "",
-    details: event.details ?? null,
-    tool: event.tool ?? "",
-    step: event.step ?? "",
-    at: rec.at_ms,
+    says: told.says,
+    waits: (told.facts ?? []).join(", "),
+    at: at_ms,
     status: "open",
-    verdict: "",
-    value: null,
-    by: "",
-    reason: "",
+    answer: null,
     settledAt: 0,
   });
   draft.add({ kind: "question", id: event.question });
 }
 
-export function answered(draft: Draft, event: Answered, rec: Rec): void {
-  settle(draft, event.question, {
-    status: "answered",
-    verdict: event.verdict ?? "",
-    value: event.value ?? null,
-    by: event.by,
-    reason: event.reason ?? "",
-    settledAt: rec.at_ms,
-  });
+export function answered(draft: Draft, event: Answered, { told, at_ms }: Rec): void {
+  settle(draft, event.question, { status: "answered", answer: told, settledAt: at_ms });
 }
 
-export function withdrawn(draft: Draft, event: QuestionWithdrawn, rec: Rec): void {
-  settle(draft, event.question, { status: "withdrawn", reason: event.why ?? "", settledAt: rec.at_ms });
+export function withdrawn(draft: Draft, event: QuestionWithdrawn, { told, at_ms }: Rec): void {
+  settle(draft, event.question, { status: "withdrawn", answer: told, settledAt: at_ms });
 }
 
 /** A redirect takes open cards off the table, a cancel or the end everything. */

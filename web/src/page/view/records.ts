@@ -1,4 +1,4 @@
-/** What each event of the journal changes in what is shown. Those not listed change nothing. */
+/** What each event of the journal changes in what is shown. Those not listed are a line at most. */
 import type { JournalEvent } from "../../wire/events";
 import type { Rec } from "../../wire/types";
 import type { Draft } from "./draft";
@@ -7,7 +7,6 @@ import * as presses from "./presses";
 import * as questions from "./questions";
 import * as steps from "./steps";
 import { pace } from "./pace";
-import { spent } from "./spending";
 import { textEnded } from "./texts";
 import * as whole from "./whole";
 
@@ -18,31 +17,19 @@ type Effects = {
 
 const EFFECTS: Effects = {
   created: whole.created,
-  claimed: whole.claimed,
-  taken_over: whole.claimed,
-  stood_still: whole.stoodStill,
-  requeued: whole.requeued,
   paused: presses.inEffect,
   cancelled: whole.cancelled,
   completed: whole.completed,
   stopped: whole.stopped,
   failed: whole.failed,
-  released: whole.released,
-  guard_tripped: whole.guardTripped,
-  condition_met: whole.conditionMet,
   attention_raised: whole.attentionRaised,
   attention_settled: whole.attentionSettled,
   child_born: whole.childBorn,
   child_ended: whole.childEnded,
-  pause_requested: presses.pauseRequested,
+  pause_requested: presses.stopRequested,
   resumed: presses.resumed,
-  redirected: presses.redirected,
   instruction_settled: presses.instructionSettled,
   cancel_requested: presses.cancelRequested,
-  undo_requested: presses.undoRequested,
-  hurried: presses.hurried,
-  limit_reached: presses.limitReached,
-  limits_raised: presses.limitsRaised,
   signalled: presses.signalled,
   step_started: steps.started,
   step_finished: steps.finished,
@@ -51,10 +38,9 @@ const EFFECTS: Effects = {
   step_in_doubt: steps.inDoubt,
   doubt_settled: steps.doubtSettled,
   late_result: steps.lateResult,
-  call_refused: steps.callRefused,
-  undo_started: steps.undoStarted,
+  undo_started: steps.undoing,
   step_undone: steps.undone,
-  undo_failed: steps.undoFailed,
+  undo_failed: steps.undoing,
   planned: plans.planned,
   item_rewritten: plans.itemRewritten,
   item_started: plans.itemStarted,
@@ -63,13 +49,15 @@ const EFFECTS: Effects = {
   asked: questions.asked,
   answered: questions.answered,
   question_withdrawn: questions.withdrawn,
-  spent,
+  spent: steps.spent,
 };
 
 export function apply(draft: Draft, rec: Rec): void {
   draft.view.seq = rec.seq;
   draft.view.at = rec.at_ms;
   pace(draft, rec);
+  if (rec.event.type === "redirected") return presses.redirected(draft, rec.event, rec);
+  presses.note(draft, rec);
   const effect = EFFECTS[rec.event.type] as
     ((draft: Draft, event: JournalEvent, rec: Rec) => void) | undefined;
   effect?.(draft, rec.event, rec);

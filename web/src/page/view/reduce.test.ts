@@ -1,11 +1,12 @@
 /** Real logs of real runs, and what is to be shown of them. */
 import { expect, test } from "vitest";
 import type { JournalEvent } from "../../wire/events";
-import type { Panel, RunState } from "../../wire/types";
+import type { Panel, RunState, Told } from "../../wire/types";
 import churn from "./logs/churn.json";
 import drafts from "./logs/drafts.json";
 import writer from "./logs/writer.json";
 import { reduce, reduceAll, showRest, type Message } from "./reduce";
+import { heldIn } from "./pace";
 import { empty, type Section, type View } from "./view";
 
 const LOGS = { churn, drafts, writer } as unknown as Record<string, Message[]>;
@@ -15,9 +16,9 @@ function shown(log: string): View {
 }
 
 let seq = 0;
-function record(event: JournalEvent, at = 0): Message {
+function record(event: JournalEvent, told: Partial<Told> = {}): Message {
   seq += 1;
-  return { event: "record", data: { seq, at_ms: at || seq, epoch: 1, event } };
+  return { event: "record", data: { seq, at_ms: seq, epoch: 1, event, told: { says: event.type, ...told } } };
 }
 
 function text(part: string, offset: number, said: string): Message {
@@ -58,7 +59,7 @@ test("a plan is shown with the item that was rewritten, before and after", () =>
     { before: "score churn risk", after: "score EU customers only" },
   ]);
   expect([...view.told.values()]).toMatchObject([
-    { by: "ana", text: "score EU customers only", outcome: "delivered", rewrote: "score churn risk" },
+    { by: "ana", text: "score EU customers only", says: "rewrites the next item", isOpen: false },
   ]);
   expect(view.end?.state).toBe("completed");
 });
@@ -86,21 +87,21 @@ test("the time is working, paused, waiting or queued, without a gap", () => {
 
 test("tools are shown with their effect, what stopped them, their output and what was undone", () => {
   const steps = [...shown("drafts").steps.values()];
-  expect(steps.map((step) => [step.tool, step.status, step.undo, step.undoable])).toEqual([
-    ["draft", "done", "undone", true],
-    ["draft", "done", "undone", true],
-    ["send", "done", "", false],
-    ["crunch", "interrupted", "", false],
+  expect(steps.map((step) => [step.name, step.sign, step.says, step.undoable])).toEqual([
+    ["draft", "↶", "undone", true],
+    ["draft", "↶", "undone", true],
+    ["send", "✓", "sent to ana", false],
+    ["crunch", "■", "interrupted: its processes were told to end", false],
   ]);
   const crunch = steps[3];
-  expect(crunch).toMatchObject({ runIn: "process", effect: "once", args: { seconds: 3600 } });
-  expect(crunch?.attempts).toMatchObject([{ number: 1, rung: "terminated" }]);
+  expect(crunch?.policy).toEqual(["acts once", "has no undo", "own process, can be killed"]);
+  expect(crunch).toMatchObject({ args: { seconds: 3600 } });
   expect(crunch?.output).toEqual(["out-crunch-a75e4ef47e-1"]);
 });
 
 test("an approval is shown with its verdict", () => {
   expect([...shown("drafts").questions.values()]).toMatchObject([
-    { kind: "approval", tool: "send", status: "answered", verdict: "approved", by: "ana" },
+    { kind: "approval", status: "answered", answer: { sign: "✓", by: "ana", says: "approved send" } },
   ]);
 });
 
@@ -111,8 +112,8 @@ test("text that a redirect has cut is kept and marked", () => {
     ["cut", "In May we won 120 customers, mostly in"],
     ["whole", "In May the EU lost 2 customers."],
   ]);
-  expect(view.steps.get("model-2")).toMatchObject({ status: "interrupted", spend: { estimated: true } });
-  expect(view.spend).toMatchObject({ tokensIn: 30, tokensOut: 25, unknown: 3 });
+  expect(view.steps.get("model-2")).toMatchObject({ status: "interrupted" });
+  expect(view.steps.get("model-2")?.bills[0]).toMatch(/^about .* tokens in, .* out, price unknown$/);
 });
 
 test("text is counted in code points, and said again after a reconnection only once", () => {
@@ -176,7 +177,8 @@ test("a second attempt is one step with two attempts", () => {
   ]);
   const step = view.steps.get("s");
   expect(step).toMatchObject({ status: "done", result: 7 });
-  expect(step?.attempts.map((attempt) => attempt.status)).toEqual(["failed", "done"]);
+  expect(step?.attempts.map((attempt) => attempt.says)).toEqual(["step_failed", "step_finished"]);
+  expect(step?.attempts[0]?.trouble).toBe("timeout");
   expect(view.sections[0]?.entries).toHaveLength(1);
 });
 
@@ -190,10 +192,10 @@ test("a cancel interrupts the item under way and leaves the others not begun", (
     record({ type: "item_started", plan: "p", item: "a", text: "one" }),
     record({ type: "redirected", by: "bo", instruction: "faster" }),
     record({ type: "cancel_requested", by: "bo" }),
-    record({ type: "cancelled" }),
+    record({ type: "cancelled" }, { open: "never delivered" }),
   ]);
   expect(items(view).map((item) => item.status)).toEqual(["interrupted", "queued"]);
-  expect([...view.told.values()][0]?.outcome).toBe("returned");
+  expect([...view.told.values()][0]?.says).toBe("never delivered");
 });
 
 test("attention items stay until somebody has dealt with them", () => {
@@ -231,7 +233,7 @@ test.each(["cancel_requested", "pause_requested"] as const)(
   "what a stop has cut stands before the stop, whether it was seen to come or read afterwards (%s)",
   (type) => {
     seq = 0;
-    const pressed = record({ type, by: "ana" } as JournalEvent);
+    const pressed = record({ type, by: "ana" } as JournalEvent, { tone: "press" });
     const cut = record({ type: "text_ended", part: "say-1", text: "Half", complete: false });
     const order = ["text say-1", "note 1"];
     expect(lines(reduceAll(empty("r"), [text("say-1", 0, "Half"), pressed, cut]))).toEqual(order);
@@ -241,7 +243,7 @@ test.each(["cancel_requested", "pause_requested"] as const)(
 
 test("text that comes after a stop is over stands after it", () => {
   seq = 0;
-  const pressed = record({ type: "pause_requested", by: "ana" } as JournalEvent);
+  const pressed = record({ type: "pause_requested", by: "ana" } as JournalEvent, { tone: "press" });
   const held = record({ type: "paused" } as JournalEvent);
   const view = reduceAll(empty("r"), [pressed, held, text("say-2", 0, "On")]);
   expect(lines(view)).toEqual(["note 1", "text say-2"]);
@@ -275,13 +277,27 @@ test("what its limits wait for is known until somebody has said it", () => {
   expect(reduce(view, told).signals).toEqual(["the all-clear"]);
 });
 
-test.each([
-  [{ by: "ana" }, "paused it"],
-  [{ by: "ana", now: true }, "paused it, now"],
-  [{ by: "limits", source: "limit" as const, limits: ["MaxSteps(2)"] }, "Its limits paused it"],
-  [{ by: "ana", source: "kill_switch" as const, now: true }, "pulled the kill switch: it is held"],
-])("a pause says whose it is (%o)", (asked, says) => {
+test("a step that is frozen is said to be, until the run goes on", () => {
   seq = 0;
-  const view = reduceAll(empty("r"), [record({ type: "pause_requested", ...asked })]);
-  expect(view.notes.get(1)?.says).toBe(says);
+  const frozen = reduceAll(empty("r"), [
+    record({ type: "step_started", step: "s", name: "crunch" }, { says: "under way" }),
+    record({ type: "step_started", step: "t", name: "look" }, { says: "under way" }),
+    record({ type: "step_finished", step: "t" }, { says: "done" }),
+    record({ type: "paused" } as JournalEvent, { open: "frozen" }),
+  ]);
+  expect([...frozen.steps.values()].map((step) => step.says)).toEqual(["frozen", "done"]);
+  const resumed = reduce(frozen, record({ type: "resumed", by: "ana" }, { open: "under way" }));
+  expect(resumed.steps.get("s")?.says).toBe("under way");
+});
+
+test("the time for which a step was frozen does not count", () => {
+  const stretches = [
+    { pace: "working", from: 0, to: 100 },
+    { pace: "paused", from: 100, to: 600 },
+    { pace: "working", from: 600, to: 700 },
+    { pace: "paused", from: 700, to: 0 },
+  ] as const;
+  expect(heldIn(stretches, 50, 650)).toEqual({ ms: 500, since: 0 });
+  expect(heldIn(stretches, 50, Infinity)).toEqual({ ms: 500, since: 700 });
+  expect(heldIn(stretches, 610, 690)).toEqual({ ms: 0, since: 0 });
 });

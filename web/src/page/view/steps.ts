@@ -1,56 +1,48 @@
 /** Steps: begun, decided, undone; each attempt kept. */
 import type {
-  CallRefused,
   DoubtSettled,
   LateResult,
-  Rung,
+  Spent,
   StepFailed,
   StepFinished,
   StepInDoubt,
   StepInterrupted,
   StepStarted,
   StepUndone,
-  UndoFailed,
-  UndoStarted,
 } from "../../wire/events";
-import type { Rec } from "../../wire/types";
+import type { Rec, Told } from "../../wire/types";
 import type { Draft } from "./draft";
 import { outputPart } from "./texts";
 import type { Attempt, Step, StepStatus } from "./view";
 
+/** What a record says of its step, in the step's line. */
+function words({ told }: Rec): Pick<Step, "sign" | "says" | "facts"> {
+  return { sign: told.sign ?? "", says: told.says, facts: told.facts ?? [] };
+}
+
 export function started(draft: Draft, event: StepStarted, rec: Rec): void {
   const number = event.attempt ?? 1;
-  const attempt: Attempt = {
-    number,
-    from: rec.at_ms,
-    to: 0,
-    status: "running",
-    says: "",
-    rung: "",
-    ladder: {},
-  };
+  const said = words(rec);
+  const attempt: Attempt = { number, from: rec.at_ms, to: 0, trouble: "", says: said.says, facts: [] };
   const before = draft.view.steps.get(event.step);
   const step: Step = {
     id: event.step,
-    name: event.name,
-    tool: event.tool ?? "",
-    model: event.model ?? "",
-    effect: event.effect ?? "once",
+    name: rec.told.about ?? event.name,
+    isModel: Boolean(event.model),
     undoable: event.undoable ?? false,
-    runIn: event.run_in ?? "",
     status: "running",
     undo: before?.undo ?? "",
-    undoSays: before?.undoSays ?? "",
+    ...said,
+    policy: said.facts,
+    bills: before?.bills ?? [],
     args: event.args ?? null,
     result: null,
     attempts: [...(before?.attempts ?? []), attempt],
     from: before?.from ?? rec.at_ms,
     to: 0,
     output: before?.output ?? [],
-    spend: before?.spend ?? null,
     approval: event.approval ?? "",
     settled: "",
-    late: before?.late ?? false,
     section: before?.section ?? draft.view.current,
   };
   draft.put("steps", event.step, step);
@@ -67,100 +59,65 @@ export function finished(draft: Draft, event: StepFinished, rec: Rec): void {
 }
 
 export function failed(draft: Draft, event: StepFailed, rec: Rec): void {
-  const maybe = event.happened === "maybe" ? " It may have had its effect all the same." : "";
-  const yes = event.happened === "yes" ? " It had its effect all the same." : "";
-  decide(draft, event.step, "failed", rec, event.error + maybe + yes, event.rung);
+  decide(draft, event.step, "failed", rec, event.error);
 }
 
 export function interrupted(draft: Draft, event: StepInterrupted, rec: Rec): void {
-  const status = event.began === false ? "not_started" : "interrupted";
-  const left = event.still_running?.length ? `Still running: ${event.still_running.join(", ")}.` : "";
-  const says = [event.redirected ? "Stopped by a redirect." : "", left].filter(Boolean).join(" ");
-  decide(draft, event.step, status, rec, says, event.rung, event.ladder_ms);
+  decide(draft, event.step, event.began === false ? "not_started" : "interrupted", rec);
 }
 
 export function inDoubt(draft: Draft, event: StepInDoubt, rec: Rec): void {
-  decide(draft, event.step, "in_doubt", rec, event.why ?? "");
+  decide(draft, event.step, "in_doubt", rec, event.why);
 }
 
-function decide(
-  draft: Draft,
-  id: string,
-  status: StepStatus,
-  rec: Rec,
-  says = "",
-  rung: Rung = "",
-  ladder: Readonly<Record<string, number>> = {},
-): void {
+function decide(draft: Draft, id: string, status: StepStatus, rec: Rec, trouble = ""): void {
+  const said = words(rec);
   draft.step(id, (step) => {
     const last = step.attempts.at(-1);
-    const over = last && { ...last, to: rec.at_ms, status, says, rung, ladder };
-    return { status, to: rec.at_ms, attempts: [...step.attempts.slice(0, -1), ...(over ? [over] : [])] };
+    const over = last && { ...last, to: rec.at_ms, says: said.says, facts: said.facts, trouble };
+    return {
+      status,
+      ...said,
+      to: rec.at_ms,
+      attempts: [...step.attempts.slice(0, -1), ...(over ? [over] : [])],
+    };
   });
 }
 
-const CHOICES = {
-  happened: "says that it happened",
-  run: "says that it did not happen, and that it is to be run",
-  skip: "says that it is to be skipped",
-} as const;
+/** What is under way stands still from here on, or goes on. */
+export function renamed(draft: Draft, { open }: Told): void {
+  if (!open) return;
+  for (const step of draft.view.steps.values()) if (!step.to) draft.step(step.id, () => ({ says: open }));
+}
 
-export function doubtSettled(draft: Draft, event: DoubtSettled, rec: Rec): void {
-  const says = CHOICES[event.choice];
+export function doubtSettled(draft: Draft, event: DoubtSettled, { told }: Rec): void {
   draft.step(event.step, (step) => ({
-    settled: `${event.by} ${says}.`,
+    settled: `${told.by} ${told.says}`,
     status: event.choice === "happened" ? "done" : step.status,
     result: event.choice === "happened" ? (event.result ?? null) : step.result,
   }));
   draft.drop("attention", event.step);
-  const name = draft.view.steps.get(event.step)?.name ?? event.step;
-  draft.note({
-    seq: rec.seq,
-    at: rec.at_ms,
-    sign: "?",
-    by: event.by,
-    source: event.source ?? "person",
-    says: `${says}: ${name}`,
-    reason: event.reason ?? "",
-    weight: "press",
-  });
 }
 
-export function lateResult(draft: Draft, event: LateResult): void {
-  draft.step(event.step, (step) => (event.error ? {} : { late: true, result: event.result ?? step.result }));
+export function lateResult(draft: Draft, event: LateResult, rec: Rec): void {
+  draft.step(event.step, (step) => ({ ...words(rec), result: event.result ?? step.result }));
 }
 
-const REFUSED = {
-  denied: "was denied",
-  not_started: "was not started",
-  unknown: "is not made again, and nobody knows whether it happened",
-} as const;
-
-export function callRefused(draft: Draft, event: CallRefused, rec: Rec): void {
-  const why = event.why ? `: ${event.why}` : "";
-  draft.note({
-    seq: rec.seq,
-    at: rec.at_ms,
-    sign: "○",
-    says: `${event.name} ${REFUSED[event.outcome]}${why}.`,
-  });
+export function spent(draft: Draft, event: Spent, { told }: Rec): void {
+  if (event.step) draft.step(event.step, (step) => ({ bills: [...step.bills, told.says] }));
 }
 
-export function undoStarted(draft: Draft, event: UndoStarted): void {
-  draft.step(event.step, () => ({ undo: "undoing", undoSays: event.error ?? "" }));
+export function undoing(draft: Draft, event: { type: string; step: string }, rec: Rec): void {
+  draft.step(event.step, () => ({ ...words(rec), undo: event.type === "undo_failed" ? "failed" : "undoing" }));
 }
 
-export function undone(draft: Draft, event: StepUndone): void {
+export function undone(draft: Draft, event: StepUndone, rec: Rec): void {
   draft.drop("attention", event.step); // whatever was in doubt about it is settled
   draft.drop("attention", undoItem(event.step));
   draft.step(event.step, (step) => {
     draft.section(step.section, (at) => ({ undone: at.undone + 1 }));
-    return { undo: "undone", undoSays: "" };
+    return { ...words(rec), undo: "undone" };
   });
-}
-
-export function undoFailed(draft: Draft, event: UndoFailed): void {
-  draft.step(event.step, () => ({ undo: "failed", undoSays: event.error }));
 }
 
 /** The attention item about an undo that failed. */

@@ -30,6 +30,7 @@ export function textEnded(draft: Draft, event: TextEnded, rec: Rec): void {
     text: event.text,
     points: pointsIn(event.text),
     state: whole ? "whole" : "cut",
+    mark: (rec.told.facts ?? []).join(" "),
     limit: part.limit !== null && part.limit < event.text.length ? part.limit : null,
     to: rec.at_ms,
   });
@@ -56,7 +57,7 @@ function begin(draft: Draft, id: string, step: string): Part {
   const source = draft.view.outputOf.get(id) ?? (id.startsWith("think-") ? "" : step);
   const kind = id.startsWith("think-") ? "thought" : source ? "output" : "said";
   const at = draft.view.at;
-  const part: Part = { id, kind, text: "", points: 0, state: "live", limit: null, from: at, to: at };
+  const part: Part = { id, kind, text: "", points: 0, state: "live", mark: "", limit: null, from: at, to: at };
   draft.put("parts", id, part);
   if (kind === "output") {
     draft.step(source, (known) => ({ output: [...known.output, id] }));

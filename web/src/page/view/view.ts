@@ -1,6 +1,6 @@
 /** What is shown of one run. A value: made from messages by `reduce`, changed by nobody else. */
-import type { Effect, Json, Rung, RunIn, Source } from "../../wire/events";
-import type { Panel } from "../../wire/types";
+import type { Json } from "../../wire/events";
+import type { Panel, Told as Wire } from "../../wire/types";
 
 /** One line of the report: what it is, and where the rest of it is kept. */
 export type Entry =
@@ -37,41 +37,32 @@ export interface Attempt {
   number: number;
   from: number;
   to: number; // 0: under way
-  status: StepStatus;
-  says: string; // its error, or why nobody knows
-  rung: Rung;
-  ladder: Readonly<Record<string, number>>;
+  says: string;
+  facts: readonly string[];
+  trouble: string; // its error, or why nobody knows, whole
 }
 
-export interface Spend {
-  usdMicros: number;
-  tokensIn: number;
-  tokensOut: number;
-  unknown: number; // calls whose price nobody knows; never counted as free
-  estimated: boolean;
-}
-
+/** The words are those of the last record about it. */
 export interface Step {
   id: string;
   name: string;
-  tool: string;
-  model: string;
-  effect: Effect;
+  isModel: boolean;
   undoable: boolean;
-  runIn: RunIn;
   status: StepStatus;
   undo: "" | "undoing" | "undone" | "failed";
-  undoSays: string;
+  sign: string;
+  says: string;
+  facts: readonly string[];
+  policy: readonly string[]; // what it has declared, before it began
+  bills: readonly string[];
   args: Json;
   result: Json;
   attempts: readonly Attempt[];
   from: number;
   to: number; // 0: under way
   output: readonly string[]; // the parts of text it has put out
-  spend: Spend | null;
   approval: string;
   settled: string; // what a person has said became of it
-  late: boolean; // it did happen, after it was decided otherwise
   section: number;
 }
 
@@ -82,6 +73,7 @@ export interface Part {
   text: string;
   points: number; // its length as the wire counts it, in code points
   state: "live" | "whole" | "cut";
+  mark: string; // where it was cut
   /** As many characters are shown: what had been when somebody stopped the run. null: all. */
   limit: number | null;
   from: number;
@@ -95,11 +87,11 @@ export interface Note {
   sign: string;
   by: string;
   via: string; // the surface it came by
-  source: Source | "";
   says: string;
   reason: string;
-  took: number; // ms until it was in effect; -1: not, or not yet, or nothing to wait for
-  rung: Rung;
+  then: string; // that it is in effect
+  how: readonly string[];
+  took: number; // ms until then
   weight: "press" | "plain" | "faint";
 }
 
@@ -109,31 +101,28 @@ export interface Told {
   by: string;
   text: string;
   reason: string;
-  outcome: "queued" | "delivered" | "returned" | "withdrawn";
-  item: string; // of a plan, that it has rewritten
-  rewrote: string; // what that item said before
+  says: string; // what became of it
+  isOpen: boolean; // it has not been delivered, nor rewritten an item
 }
 
 export interface Question {
   id: string;
   kind: "question" | "approval" | "timer" | "doubt";
-  text: string;
-  details: Json;
-  tool: string;
-  step: string;
+  says: string;
+  waits: string;
   at: number;
   status: "open" | "answered" | "withdrawn";
-  verdict: string;
-  value: Json;
-  by: string;
-  reason: string;
+  answer: Answer | null;
   settledAt: number;
 }
 
+/** What a question was answered, or why it was withdrawn. */
+export type Answer = Pick<Wire, "sign" | "by" | "says" | "reason">;
+
 export interface Child {
   id: string;
-  agent: string;
-  detached: boolean;
+  says: string;
+  facts: readonly string[];
   state: string; // empty while it lives
 }
 
@@ -151,7 +140,7 @@ export interface End {
   at: number;
   result: Json;
   error: string;
-  leaves: readonly string[];
+  says: string;
 }
 
 export interface View {
@@ -173,12 +162,9 @@ export interface View {
   signals: readonly string[]; // that its limits wait for, and nobody has given
   outputOf: ReadonlyMap<string, string>; // a part of text → the step that puts it out
   stretches: readonly Stretch[];
-  spend: Spend;
   stop: { seq: number; at: number } | null; // the pause or cancel that is not in effect yet
   end: End | null;
 }
-
-export const NO_SPEND: Spend = { usdMicros: 0, tokensIn: 0, tokensOut: 0, unknown: 0, estimated: false };
 
 export function between(key: string): Section {
   const nothing = { plan: "", item: "", number: 0, title: "", text: "", rewrites: [] };
@@ -205,7 +191,6 @@ export function empty(run: string): View {
     signals: [],
     outputOf: new Map(),
     stretches: [],
-    spend: NO_SPEND,
     stop: null,
     end: null,
   };
