@@ -1,6 +1,7 @@
 """What people get wrong at first is refused where they wrote it, with what to write instead."""
 
 import gc
+import json
 import os
 import threading
 import warnings
@@ -17,6 +18,7 @@ from pullcord.core.limits import check_condition
 from pullcord.errors import InvalidInput, NotEntered
 from pullcord.limits import Deadline, MaxSteps, MaxToolCalls, Price, Spent, Tokens, WorkingTime
 from pullcord.runtime.tools import policy_of
+from pullcord.server import Grant, Server, app
 from tests.runs.stage import World, question, stage
 
 
@@ -98,6 +100,33 @@ async def test_a_runtime_that_nobody_has_entered(tmp_path: Path) -> None:
     assert (os.listdir("/proc/self/fd"), threading.enumerate()) == (files, threads)
     await runtime.aclose()
     assert not list(tmp_path.iterdir())
+
+
+async def test_a_server_of_a_runtime_that_nobody_has_entered(tmp_path: Path) -> None:
+    """An app is mounted before its host is up: asked too early, it says so, and works later."""
+    runtime = pullcord.open(tmp_path / "s.db", agents={"report": report})
+    served = app(runtime, authorize=lambda _request: Grant(by="ana", right="view"))
+    status, body = await asked_for(served, "/runs")
+    assert (status, json.loads(body)["code"]) == (503, "not_entered")
+    async with runtime:
+        assert (await asked_for(served, "/runs"))[0] == 200
+        served.close()
+
+
+async def asked_for(served: Server, path: str) -> tuple[int, bytes]:
+    """What an ASGI app answers to a GET."""
+    scope: dict[str, Any] = {"type": "http", "method": "GET", "path": path, "query_string": b""}
+    scope["headers"] = [(b"host", b"here")]
+    sent: list[Any] = []
+
+    async def receive() -> Any:
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    await served(scope, receive, send)
+    return sent[0]["status"], b"".join(one.get("body", b"") for one in sent[1:])
 
 
 async def test_a_runtime_is_entered_once(tmp_path: Path) -> None:

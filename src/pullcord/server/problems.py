@@ -14,6 +14,7 @@ from pullcord.errors import (
     JournalClosed,
     KillSwitchEngaged,
     KillSwitchFailed,
+    NotEntered,
     NotReached,
     PullcordError,
     RunForgotten,
@@ -37,6 +38,7 @@ _STATUS: Final[tuple[tuple[type[Exception], int], ...]] = (
     (StorageFailed, 503),
     (StoreRefused, 503),
     (JournalClosed, 503),
+    (NotEntered, 503),
 )
 _TITLES: Final = {
     400: "That cannot be read",
