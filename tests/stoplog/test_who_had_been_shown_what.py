@@ -55,7 +55,7 @@ async def test_whoever_watches_in_a_terminal_is_a_viewer(tmp_path: Path) -> None
         watching = await begun(here, "watch", "r1")
         await seen(watching, SAID)
         await journal.command("r1", Cancel(by="bo"))
-        await seen(watching, "cancel requested by bo")
+        await seen(watching, "bo cancelled it")
         ended = TextEnded(part="p1", text=SAID, complete=False)
         await hand.add(claim, StepInterrupted(step="a"), ended, Cancelled())
         assert await watching.wait() == 0

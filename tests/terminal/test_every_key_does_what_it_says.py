@@ -161,7 +161,9 @@ def test_e_changes_the_arguments_in_a_line_and_it_is_asked_about_anew(desk: Desk
         at.press("\x15", '{"eur": 1, "to": "bo"}', ENTER)
         desk.until(lambda run: len(run.questions) == 2)
         at.shows(
-            "? Waiting for you · approve pay", "edited by ana", "Changed, and not called yet: a"
+            "? Waiting for you · approve pay",
+            "ana changed the arguments of pay",
+            "Changed, and not called yet: a",
         )
         at.press("a")
         at.shows("eur = 1")
@@ -175,7 +177,7 @@ def test_e_opens_the_editor_where_there_is_one(desk: Desk, tmp_path: Path) -> No
         at.shows("approve pay")
         at.press("a")
         at.shows("May it do this: pay")
-        at.press_until("e", "edited by ana")
+        at.press_until("e", "ana changed the arguments of pay")
         at.shows("approve pay", "p Pause")
         at.press("a")
         at.shows("eur = 7")

@@ -27,19 +27,19 @@ def test_everybody_sees_the_same_and_the_terminal_that_watches_stops_nothing(
                 top.until(lambda said: "Running" in said and "r1" in said)
                 desk.open_gate("one")
                 first.shows("step 2 of 2")
-                watching.shows('✓ "one"', "▸ two")
+                watching.shows("✓ one one", "▸ two")
                 first.press("q", "q")
                 assert first.ended() == 130
 
                 with desk.tty("pause", "r1", "--by", "bo", "--reason", "lunch") as second:
                     assert second.ended() == 0
                     assert "Paused r1." in second.vt.text
-                watching.shows("pause requested by bo “lunch”")
+                watching.shows("bo paused it “lunch”")
                 top.until(lambda said: "Paused by bo" in said)
 
                 with desk.tty("resume", "r1", "two, later") as third:
                     third.shows("? Waiting for you · Nobody knows whether step 'two'")
-                    watching.shows("resumed by ana", "? Nobody knows whether step 'two'")
+                    watching.shows("ana resumed it", "? Nobody knows whether step 'two'")
                     top.until(lambda said: "Waiting" in said)
                     desk.open_gate("two")
                     third.press("a", "run", "\r")
