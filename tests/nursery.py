@@ -77,14 +77,15 @@ def start(
     stderr: int | IO[Any] | None = None,
     start_new_session: bool = False,
     has_terminal: bool = False,
+    preloaded: tuple[str, ...] = (),
 ) -> "subprocess.Popen[str]":
     """Start `python -m module words`, and return its process. Pipes carry text.
 
     `has_terminal` makes its stdin its controlling terminal, as a shell does; that needs a session
-    of its own.
+    of its own. `preloaded` names a nursery of its own, which has imported these modules too.
     """
     environment = dict(os.environ if env is None else env)
-    nursery = _nursery()
+    nursery = _nursery(preloaded)
     if not nursery.suits(environment):
         before = ["-c", AT_A_TERMINAL] if has_terminal else []
         return subprocess.Popen(
@@ -130,14 +131,14 @@ def run(
 class Nursery:
     """The forking process, as the test process sees it. It ends with the test process."""
 
-    def __init__(self) -> None:
+    def __init__(self, preloaded: Sequence[str]) -> None:
         self._environment = dict(os.environ)
         self._environment.pop("PYTHONPATH", None)  # each command brings its own
         self._turn = threading.Lock()
         self._line, theirs = socket.socketpair()
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, __file__, str(theirs.fileno())],
+                [sys.executable, __file__, str(theirs.fileno()), *preloaded],
                 env=self._environment,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
@@ -170,8 +171,8 @@ class Nursery:
 
 
 @cache
-def _nursery() -> Nursery:
-    return Nursery()
+def _nursery(preloaded: tuple[str, ...]) -> Nursery:
+    return Nursery(preloaded)
 
 
 class Forked(subprocess.Popen[str]):
@@ -342,15 +343,19 @@ def _preload() -> None:
         del sys.modules[name]
 
 
-def _main(line: int) -> None:
+def _main(line: int, *preloaded: str) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C in the terminal is for the tests
     atexit.register(_leave)
     del sys.path[0]  # the folder of this file
     _preload()
+    sys.path.insert(0, str(ROOT))
+    for name in preloaded:
+        importlib.import_module(name)
+    del sys.path[0]
     gc.collect()
     gc.freeze()
     _become(_serve(socket.socket(fileno=line)))
 
 
 if __name__ == "__main__":
-    _main(int(sys.argv[1]))
+    _main(int(sys.argv[1]), *sys.argv[2:])

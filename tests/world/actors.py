@@ -1,8 +1,8 @@
 """The processes that drive runs: an embedded runtime, or a server; told what to do over a socket.
 
-A nursery (`python -m tests.world.actors`) imports everything once and forks an actor for each line
-that it reads, so that a killed one is replaced in milliseconds. The agents do what their input
-lists: calls of tools of every kind, a child, a talk with a model.
+A nursery that has imported all of this forks them, so that a killed one is replaced in
+milliseconds. The agents do what their input lists: calls of tools of every kind, a child, a talk
+with a model.
 """
 
 import asyncio
@@ -13,9 +13,7 @@ import os
 import signal
 import sys
 import traceback
-from importlib import import_module
-from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 import msgspec
 from fastmcp.client.transports import StdioTransport
@@ -33,16 +31,6 @@ from pullcord.server.keeper import Keeper
 from pullcord.server.standing import Standing, listen
 from tests.world import effects, planted
 from tests.world.lives import Given, Life, Op
-
-_PRELOADED: Final = (
-    "apsw",
-    "psycopg",
-    "pullcord.agents.pydantic_ai",
-    "pullcord.journal.postgres",
-    "pullcord.journal.sqlite",
-    "pullcord.server.app",
-    "uvicorn.protocols.http.h11_impl",
-)
 
 TOOLS: Final = {
     "in_loop": pullcord.tool(effects.in_loop),
@@ -185,18 +173,9 @@ def _tell_what_it_does() -> None:
     faulthandler.dump_traceback(sys.stderr)
 
 
-def born(life: Life) -> None:
-    """Be that actor, and do not return."""
-    log = os.open(life.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-    nothing = os.open("/dev/null", os.O_RDONLY)
-    for fd, to in ((nothing, 0), (log, 1), (log, 2)):
-        os.dup2(fd, to)
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    os.environ |= {
-        effects.WITNESS: life.witness,
-        effects.ACTOR: f"{life.name}:{os.getpid()}",
-        "PULLCORD_STATE": life.state,
-    }
+def live(life: Life) -> NoReturn:
+    """Be that actor to its end. A thread that a tool has left does not keep it."""
+    os.environ[effects.ACTOR] = f"{life.name}:{os.getpid()}"
     status = 0
     try:
         if life.plant:
@@ -210,21 +189,8 @@ def born(life: Life) -> None:
         os._exit(status)
 
 
-def nursery() -> None:
-    for name in _PRELOADED:
-        import_module(name)
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for them: their pidfds tell
-    os.chdir(Path(__file__).parents[2])
-    print("ready", flush=True)
-    for line in sys.stdin:
-        life = msgspec.json.decode(line, type=Life)
-        if not (pid := os.fork()):
-            born(life)
-        print(pid, flush=True)
-
-
 if __name__ == "__main__":
     # Under its real name: what a tool's process imports is then the same module.
     from tests.world import actors
 
-    actors.nursery()
+    actors.live(msgspec.json.decode(sys.argv[1], type=Life))

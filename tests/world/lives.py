@@ -32,11 +32,9 @@ class Life(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     store: str
     line: str  # the socket on which it is told what to do
-    witness: str
     provider: str
     log: str
     role: str = "embedded"  # or server
     killable: bool = True
     plant: str = ""
     lease_s: float = LEASE_S
-    state: str = ""  # where what lies beside a store in PostgreSQL is kept

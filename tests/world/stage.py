@@ -9,7 +9,6 @@ import select
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import asynccontextmanager
@@ -25,13 +24,15 @@ from pullcord.core.events import ChildBorn, Claimed
 from pullcord.core.fold import evolve, replay
 from pullcord.errors import PullcordError
 from pullcord.journal.reading import START
-from tests.world.effects import now
+from tests import nursery
+from tests.world.effects import WITNESS, now
 from tests.world.lives import LEASE_S, Life
 from tests.world.places import Database, File, Place
 from tests.world.witness import ROOT, Effect, Witness
 
 BOUND_S: Final = 60.0
 ACTORS_MAX: Final = 8
+PRELOADED: Final = ("tests.world.actors", "pullcord.agents.pydantic_ai")
 
 
 class Told(NamedTuple):
@@ -42,48 +43,19 @@ class Told(NamedTuple):
     state: str  # of the run, with it
 
 
-class Nursery:
-    """Forks actors from a process that has everything imported. One per test process."""
-
-    def __init__(self) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.world.actors"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            cwd=ROOT,
-            env=os.environ | {"PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"},
-        )
-        assert self._says() == "ready"
-
-    def _says(self) -> str:
-        assert self._process.stdout
-        return self._process.stdout.readline().strip()
-
-    def bear(self, life: Life) -> int:
-        assert self._process.stdin
-        self._process.stdin.write(msgspec.json.encode(life).decode() + "\n")
-        self._process.stdin.flush()
-        return int(self._says())
-
-
-@cache
-def nursery() -> Nursery:
-    return Nursery()
-
-
 class Actor:
     """An actor's process, as the nemesis sees it."""
 
-    def __init__(self, name: str, number: int, pid: int) -> None:
-        self.name, self.number, self.pid = name, number, pid
+    def __init__(self, name: str, number: int, process: "subprocess.Popen[str]") -> None:
+        self.name, self.number, self.pid = name, number, process.pid
+        self._process = process
         self.url = self.token = ""
         self.is_stopped = False
         self.shut_down_at = 0.0
         self.is_ready = asyncio.Event()
         self.writer: asyncio.StreamWriter | None = None
         try:
-            self._pidfd = os.pidfd_open(pid)
+            self._pidfd = os.pidfd_open(self.pid)
         except ProcessLookupError:
             self._pidfd = -1
 
@@ -121,6 +93,8 @@ class Actor:
         if self._pidfd >= 0:
             os.close(self._pidfd)
             self._pidfd = -1
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(5)
 
 
 def _cmdline(pid: int) -> bytes:
@@ -159,13 +133,11 @@ class World:
             name=name,
             store=self.place.address(number),
             line=str(self.folder / "line.sock"),
-            witness=self.witness.socket,
             provider=self.witness.provider,
             log=str(self.folder / f"{name}.log"),
-            state=state_folder(),
             **given,
         )
-        actor = Actor(name, number, nursery().bear(life))
+        actor = Actor(name, number, self._starts(life))
         self.actors[name] = actor
         self.everybody.append(actor)
         dying = asyncio.create_task(actor.gone())
@@ -174,6 +146,24 @@ class World:
         dying.cancel()
         ready.cancel()
         return actor
+
+    def _starts(self, life: Life) -> "subprocess.Popen[str]":
+        environment = {
+            WITNESS: self.witness.socket,
+            "PULLCORD_STATE": state_folder(),
+            "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}",
+        }
+        with Path(life.log).open("a") as log:
+            return nursery.start(
+                "tests.world.actors",
+                msgspec.json.encode(life).decode(),
+                preloaded=PRELOADED,
+                env=os.environ | environment,
+                cwd=ROOT,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+            )
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(OSError):
