@@ -235,6 +235,7 @@ def waiting(inbox: Any) -> Any:
     for card in seen["cards"]:
         del card["expires_in_ms"]
         card.pop("shown", None)
+        card.pop("policy", None)
     return seen
 
 
@@ -252,12 +253,14 @@ class Surfaces:
         page = (await self.there.get(f"/runs/{RUN}")).json
         records = (await self.there.get(f"/runs/{RUN}/records")).json["records"]
         receipt = (await self.there.get(f"/runs/{RUN}/receipt")).json
+        in_words = receipt.pop("lines", [])
         inbox = (await self.there.get("/inbox")).json
         return {
             "records": {
                 "cli": [said_by(one) for one in self.desk.records(RUN)],
                 "server": [said_by(record(RUN, one)) for one in map(_wired, records)],
             },
+            "in words": {"server": [in_words, [one.pop("told") for one in records]]},
             "receipt": {
                 "cli": self._or_forgotten(lambda: plain(self.desk.receipt(RUN))),
                 "top": await self._receipt_on_top(),

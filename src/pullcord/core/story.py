@@ -173,12 +173,6 @@ def tell(record: Record, names: Names) -> Told:
     return _TELLS[type(event)](event, names, record)
 
 
-def tell_all(records: list[Record], run: Run | None = None) -> list[Told]:
-    """Return these records of one run in words, in order."""
-    names = Names(run)
-    return [tell(record, names) for record in records]
-
-
 # --- the run as a whole -------------------------------------------------------------------------
 
 

@@ -251,12 +251,13 @@ test("text that comes after a stop is over stands after it", () => {
 
 test("what may not be shown any more is let go of, and the run is told anew", () => {
   seq = 0;
-  const said = [record({ type: "pause_requested", by: "ana" } as JournalEvent), text("say-1", 0, "secret")];
+  const pressed = record({ type: "pause_requested", by: "ana" } as JournalEvent, { tone: "press" });
+  const said = [pressed, text("say-1", 0, "secret")];
   const anew = { event: "anew", data: {} } as const;
   const view = reduceAll(reduceAll(empty("r"), said), [anew]);
   expect(JSON.stringify([...view.parts.values()])).not.toContain("secret");
-  expect(lines(reduceAll(view, [said[0] as Message]))).toEqual(["note 1"]);
-  expect(lines(reduceAll(empty("r"), [...said, anew, said[0] as Message]))).toEqual(["note 1"]);
+  expect(lines(reduceAll(view, [pressed]))).toEqual(["note 1"]);
+  expect(lines(reduceAll(empty("r"), [...said, anew, pressed]))).toEqual(["note 1"]);
 });
 
 test("what its limits wait for is known until somebody has said it", () => {
