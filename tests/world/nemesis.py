@@ -173,7 +173,9 @@ class Nemesis:
         tale = "" if await self._settles() else await self._world.tells()
         self._notes("settled")
         await asyncio.sleep(_LINGER_S)  # what still acts is seen to
-        evidence = await gathered(self._world, self._hand, self._name, self._offset_s)
+        # The wall clock of a machine may be set while a world is played: a record is no later.
+        offset_s = min(self._offset_s, now() - time.time())
+        evidence = await gathered(self._world, self._hand, self._name, offset_s)
         evidence.tale = tale
         return evidence
 
