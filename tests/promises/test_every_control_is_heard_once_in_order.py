@@ -17,6 +17,7 @@ from pullcord.journal.journal import Journal
 from pullcord.journal.ledger import Append
 from pullcord.journal.memory import MemoryStore
 from pullcord.journal.store import View
+from pullcord.process import new_owner
 from pullcord.runtime.control import ControlThread
 from pullcord.testing import ManualClock
 
@@ -48,7 +49,7 @@ async def journal(tmp_path: Path) -> AsyncGenerator[Journal]:
     async with Journal.open(tmp_path / "runs.db", clock=ManualClock()) as journal:
         created = Created(agent="churn", thread="t1")
         await journal.append(Append(run_id="r1", events=[created], expected_seq=0))
-        assert await journal.acquire("r1", owner="w1", ttl_s=30)
+        assert await journal.acquire("r1", owner=new_owner(), ttl_s=3600)  # it lives: it is ours
         intent = StepStarted(step="a", name="a")
         await journal.append(Append(run_id="r1", events=[intent], expected_seq=2, epoch=1))
         yield journal
@@ -101,7 +102,7 @@ async def test_a_lost_poke_is_made_up_for_by_looking(tmp_path: Path, journal: Jo
     for pipe in (tmp_path / "runs.db-side").glob("*.wake"):
         pipe.unlink()
     with control.cutting("r1", ear.cut, after_seq=3):
-        async with Journal.open(tmp_path / "runs.db") as other:
+        async with Journal.open(tmp_path / "runs.db", clock=ManualClock()) as other:
             await other.command("r1", Cancel(by="ana"))
         await ear.hears("CancelRequested")
     control.close()
