@@ -138,7 +138,7 @@ class Nursery:
         self._line, theirs = socket.socketpair()
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, "-P", __file__, str(theirs.fileno()), *preloaded],
+                [sys.executable, __file__, str(theirs.fileno()), *preloaded],
                 env=self._environment,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
