@@ -1,17 +1,17 @@
-"""A nursery forks commands from a process that has already imported Pullcord.
+"""Forks the commands of tests from a process that has already imported Pullcord: a nursery.
 
 `python -m pullcord pause r1` spends nine tenths of its time on starting Python and importing. The
-tests start it hundreds of times. A nursery does both once per test process and forks a child for
-each command: the child takes over the arguments, folder, environment, streams, session and terminal
+tests start it hundreds of times. A nursery does both once per test process, and forks a child for
+each command. The child takes over the arguments, folder, environment, streams, session and terminal
 of that command, and runs the module as `python -m` does.
 
-`start` and `run` stand for `subprocess.Popen` and `subprocess.run`, with a module and its words in
-place of a command line. Use them where a test asks what a command does. Start a real process
-(`sys.executable`) where a test asks what is imported or shadowed, how long a start takes, what a
-shell or `/proc/PID/cmdline` makes of it, or what happens before `main` is reached.
+`start` and `run` replace `subprocess.Popen` and `subprocess.run`. They take a module and its words
+in place of a command line. Use them where a test checks what a command does. Start a real process
+(`sys.executable`) where a test checks imports, shadowed modules, the time of a start, the view of a
+shell or of `/proc/PID/cmdline`, or anything that happens before `main`.
 
-A command is started for real, too, if its environment has another value of what is read before
-`main` is reached (`PYTHONHASHSEED`, `LC_ALL`, …).
+`start` itself starts a real process if the environment of a command differs from the nursery's in a
+variable that Python or a library reads before `main` (`PYTHONHASHSEED`, `LC_ALL`, …).
 """
 
 import atexit
@@ -48,13 +48,13 @@ AT_A_TERMINAL: Final = (
 """A program that makes its stdin its controlling terminal and becomes Python with its words."""
 _READ_AT_START: Final = ("PYTHON", "LC_", "LANG", "LD_", "MALLOC", "TZ", "TEXTUAL")
 _LEFT_OUT: Final = ("opentelemetry", "pydantic", "pydantic_ai")
-"""The product looks for these in `sys.modules`, and would take them for loaded by the user."""
+"""Pullcord looks for these in `sys.modules`: loaded here, they would seem loaded by the user."""
 _HEADER: Final = struct.Struct("!I")  # the length of an order
 _STATUS: Final = struct.Struct("!i")  # a process id, then its wait status
 
 
 class Order(NamedTuple):
-    """What a nursery is told with the three streams of a command."""
+    """A command for a nursery to fork. The command's three streams are sent with it."""
 
     module: str
     words: list[str]
@@ -82,7 +82,7 @@ def start(
     """Start `python -m module words`, and return its process. Pipes carry text.
 
     `has_terminal` makes its stdin its controlling terminal, as a shell does; that needs a session
-    of its own. `preloaded` names a nursery of its own, which has imported these modules too.
+    of its own. `preloaded`: use a separate nursery, which has imported these modules too.
     """
     environment = dict(os.environ if env is None else env)
     nursery = _nursery(preloaded)
@@ -113,7 +113,10 @@ def run(
     given: str | None = None,
     timeout_s: float = 60,
 ) -> "subprocess.CompletedProcess[str]":
-    """Run `python -m module words` to its end. One that takes longer is killed, and raises."""
+    """Run `python -m module words` to its end.
+
+    Kills it after `timeout_s`, and raises `subprocess.TimeoutExpired`.
+    """
     stdin = None if given is None else subprocess.PIPE
     process = start(
         module, *words, env=env, cwd=cwd, stdin=stdin,
@@ -151,7 +154,7 @@ class Nursery:
         self._process.wait()
 
     def suits(self, environment: Mapping[str, str]) -> bool:
-        """Return whether the interpreter of a real start would read what this one has read."""
+        """Return whether a real interpreter would start with the same settings as the nursery."""
 
         def read(given: Mapping[str, str]) -> dict[str, str]:
             return {
@@ -163,7 +166,7 @@ class Nursery:
         return read(environment) == read(self._environment)
 
     def fork(self, order: Order, streams: Sequence[int], status: int) -> None:
-        """Have a child forked. Its process id and, at its end, its status are written there."""
+        """Make the nursery fork a child. It writes the child's id, then its end, to `status`."""
         text = json.dumps(order).encode()
         with self._turn:
             socket.send_fds(self._line, [_HEADER.pack(len(text))], [*streams, status])
@@ -176,7 +179,7 @@ def _nursery(preloaded: tuple[str, ...]) -> Nursery:
 
 
 class Forked(subprocess.Popen[str]):
-    """A child of the nursery. Only the nursery can wait for it, and tells how it has ended."""
+    """A child of the nursery. Only the nursery can wait for it, and reports how it ended."""
 
     def __init__(
         self,
@@ -191,7 +194,7 @@ class Forked(subprocess.Popen[str]):
         super().__init__(command, stdin=stdin, stdout=stdout, stderr=stderr, text=True)
 
     def _execute_child(self, *given: Any) -> None:
-        """Called by Popen when the pipes are made; Python 3.11 to 3.13 hand their ends alike."""
+        """Fork the child. Popen passes the pipes' ends, alike in Python 3.11 to 3.13."""
         ends: tuple[int, ...] = given[10:16]
         theirs = (ends[0], ends[3], ends[5])
         streams = [mine if fd == -1 else fd for mine, fd in enumerate(theirs)]
@@ -230,7 +233,7 @@ class Forked(subprocess.Popen[str]):
 
 
 def _serve(line: socket.socket) -> Order:
-    """Fork a child for each order. Returns in a child, with the streams that it was given."""
+    """Fork a child for each order. Returns only in a child, which has its streams by then."""
     children = selectors.DefaultSelector()
     children.register(line, selectors.EVENT_READ)
     while True:
@@ -269,7 +272,7 @@ def _tell(status: int, ended: int) -> None:
 
 
 def _become(order: Order) -> None:
-    """Be that command, up to the end of its module."""
+    """Run the command in this process, up to the end of its module."""
     if order.has_own_session:
         os.setsid()
     if order.has_terminal:
@@ -300,10 +303,10 @@ _leaving: Final[list[int]] = []  # the status, if the command has ended by itsel
 
 
 def _leave() -> None:
-    """End a child after its threads and its `atexit` calls, as the last of those.
+    """End a child at once, as the last of its `atexit` calls, after its threads.
 
-    The interpreter would now take down every module, and so copy all the memory that the child
-    shares with the nursery. If its output cannot be written, the interpreter has to say so.
+    Otherwise the interpreter would take down every module, and so copy all the memory that the
+    child shares with the nursery. If the output cannot be written, the interpreter reports that.
     """
     if _leaving:
         try:
@@ -315,7 +318,7 @@ def _leave() -> None:
 
 
 def _stream(fd: int, mode: str, like: TextIO) -> TextIO:
-    """A standard stream as the interpreter makes it at its start; `like` is the nursery's own."""
+    """Return a standard stream as a starting interpreter makes it. `like`: the nursery's own."""
     assert isinstance(like, TextIOWrapper)
     is_unbuffered = like.write_through  # PYTHONUNBUFFERED
     return TextIOWrapper(
@@ -329,8 +332,10 @@ def _stream(fd: int, mode: str, like: TextIO) -> TextIO:
 
 
 def _preload() -> None:
-    """Import all of Pullcord, and what a server imports when it starts, as far as `_LEFT_OUT` is
-    not needed for it."""
+    """Import all of Pullcord, and the modules that a server imports when it starts.
+
+    Skips every module that needs one of `_LEFT_OUT`.
+    """
     for name in _LEFT_OUT:
         sys.modules[name] = None  # type: ignore[assignment]  # importing it fails
     for found in pkgutil.walk_packages(pullcord.__path__, "pullcord."):

@@ -1,4 +1,4 @@
-"""A receipt in words: a line for each heading that has steps, then who, when and at what cost."""
+"""A receipt in words: a line for each heading that has steps, then the actor, times and cost."""
 
 from collections.abc import Iterator
 
@@ -9,18 +9,18 @@ from pullcord.core.receipts import Receipt
 
 
 class ReceiptLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One line of a receipt: what it is about, and either the names of steps or a sentence."""
+    """One line of a receipt: its subject, then names of steps, a sentence, or both."""
 
     word: str
-    heading: str = ""  # its name in a `Receipt`; empty: it is none
+    heading: str = ""  # its field in a `Receipt`; empty: the line is no heading
     sign: str = ""
-    tone: str = ""  # the colour it has, where there are colours: as that of a state
+    tone: str = ""  # its colour, where there are colours: that of a state
     names: tuple[str, ...] = ()
     says: str = ""
 
 
 def receipt_words(made: Receipt) -> tuple[ReceiptLine, ...]:
-    """Return the receipt as every surface shows it."""
+    """Return the lines of a receipt, as every surface shows them."""
     return (*_headings(made), *_facts(made))
 
 
@@ -79,7 +79,7 @@ def _in_effect(made: Receipt) -> str:
 
 
 def _partial(made: Receipt) -> str:
-    """How many parts were cut, and how they begin, if that may be known."""
+    """Return the number of parts that were cut, and how they begin unless that is withheld."""
     known = [words.short(text, 70) for text in made.partial_text[:3] if text]
     cut = "part was" if len(made.partial_text) == 1 else "parts were"
     said = f"{len(made.partial_text)} {cut} cut"

@@ -1,7 +1,7 @@
-"""Each record of a run in words, for people. Every surface tells a record as this module does.
+"""Puts each record of a run into words, for people. Every surface uses these words.
 
-A surface only lays out what it is given: the terminal joins it to a line (`line`), the page puts it
-beside a sign. Nothing is said that the viewers of the run may not know (`withhold.as_viewed`).
+A surface only lays them out: the terminal joins them to a line (`line`), the page puts them beside
+a sign. The words tell nothing that viewers of the run may not know (`withhold.as_viewed`).
 """
 
 from collections.abc import Callable, Mapping
@@ -84,7 +84,7 @@ _OUTCOMES: Final = {
 }
 _RETURNED: Final = _OUTCOMES["returned"]
 _WITHHELD: Final = "(withheld)"
-_PREVIEWED: Final = 20_000  # bytes of a value that are worth reading for one line
+_PREVIEWED: Final = 20_000  # the largest value, in bytes, that is decoded for one line
 
 
 class Told(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -92,24 +92,24 @@ class Told(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     says: str
     sign: str = "·"
-    tone: Tone = ""  # of the line it is: somebody pressed, plain, faint; "": no line of its own
-    by: str = ""  # who did it: the sentence goes on with `says`
+    tone: Tone = ""  # of its line: that of a control, plain, faint; "": no line of its own
+    by: str = ""  # the actor: the sentence goes on with `says`
     about: str = ""  # the step, model or run it is about: the sentence goes on with `says`
-    open: str = ""  # what is still open is said to be from here on: steps of a run that is paused
-    # or goes on, instructions of one that has ended
-    reason: str = ""  # in the words of who did it
-    facts: tuple[str, ...] = ()  # that stand behind it
+    open: str = ""  # the state from here on of what is still open: of steps, if the run is paused
+    # or resumed; of instructions, if it has ended
+    reason: str = ""  # in the actor's words
+    facts: tuple[str, ...] = ()  # they follow the sentence
 
 
 def line(told: Told) -> str:
-    """The whole of it in one line: ‖ ana paused it “check the join first”."""
+    """Return a record in one line: ‖ ana paused it “check the join first”."""
     said = " ".join(filter(None, (told.sign, told.by, told.about, told.says)))
     reason = f" “{told.reason}”" if told.reason else ""
     return said + reason + "".join(f" · {fact}" for fact in told.facts)
 
 
 class Declared(NamedTuple):
-    """What is known of a step before it has happened."""
+    """What a step declares before it happens."""
 
     name: str
     model: str = ""
@@ -120,22 +120,22 @@ class Declared(NamedTuple):
 
 
 class Names:
-    """What the steps and questions that a run's records refer to are called.
+    """The names of the steps and questions that a run's records refer to.
 
-    They are taken from the folded run and from records as they come. A step keeps its name, so it
-    makes no difference whether the run was folded up to the record that is told, or further.
+    They come from the folded run, and from records as `learn` gets them. A step keeps its name, so
+    the run may be folded up to the record that is told, or further.
     """
 
     def __init__(self, run: Run | None = None) -> None:
         self._run = run
         self._steps: dict[str, Declared] = {}
         self._tools: dict[str, str] = {}
-        self._rewritten: dict[str, str] = {}  # what an item of a plan said → what it says now
-        # A quarantined run: what it said and found is in no words, nor what an item became.
+        self._rewritten: dict[str, str] = {}  # the first text of a plan's item → its text now
+        # True for a quarantined run: the words tell nothing of its content, nor of rewritten items.
         self.hide = run is not None and run.is_quarantined
 
     def learn(self, event: Event) -> None:
-        """Note what this event names."""
+        """Take in the names in this event."""
         match event:
             case StepStarted():
                 its = (event.model, event.tool, event.effect, event.undoable, event.run_in)
@@ -149,7 +149,7 @@ class Names:
                 pass
 
     def step(self, step: str) -> Declared:
-        """What is known of the step; of one that is not known, nothing but that it is one."""
+        """Return the step's declaration. An unknown step is called “a step”."""
         if (found := self._steps.get(step)) is not None:
             is_item = not found.tool and not self.hide and found.name in self._rewritten
             return found._replace(name=self._rewritten[found.name]) if is_item else found
@@ -159,7 +159,7 @@ class Names:
         return Declared(known.name if self.hide else self._run.name_of(known), *its)
 
     def tool(self, question: str) -> str:
-        """The tool whose call is asked about; empty: it is another question."""
+        """Return the tool of the call that a question is about. Empty: it is about no call."""
         if question in self._tools:
             return self._tools[question]
         known = self._run.questions.get(question) if self._run else None
@@ -237,7 +237,7 @@ def _failed(event: Failed, _names: Names, _record: Record) -> Told:
     return Told(sign="✕", says=says, open=_RETURNED)
 
 
-# --- somebody asked for it ----------------------------------------------------------------------
+# --- controls, and acts of limits ---------------------------------------------------------------
 
 
 def _press(event: Asked, sign: str, says: str) -> Told:
@@ -246,7 +246,7 @@ def _press(event: Asked, sign: str, says: str) -> Told:
 
 
 def _by_itself(event: Asked, sign: str, says: str) -> Told:
-    """The same of what its limits did: they say what they are."""
+    """The same for an act of the run's limits: the sentence itself names them as the actor."""
     return Told(sign=sign, tone="press", says=says, reason=event.reason)
 
 
@@ -327,7 +327,7 @@ def _policy(known: Declared, *, is_open: bool) -> list[str]:
 
 
 def _decided(names: Names, event: Any, sign: str, says: str, *more: str, attempt: int = 0) -> Told:
-    """What became of a step. Its policy is said on, as far as it still matters."""
+    """Return the outcome of a step, with the part of its policy that still matters."""
     known = names.step(event.step)
     again = f"attempt {attempt}" if attempt > 1 else ""
     facts = _facts(*more, *_policy(known, is_open=False), again)
@@ -378,7 +378,7 @@ def _step_interrupted(event: StepInterrupted, names: Names, _record: Record) -> 
         return _decided(names, event, "○", "not started", attempt=event.attempt)
     how = words.RUNG[event.rung]
     by = "by a redirect" if event.redirected else ""
-    if event.still_running:  # it is not called interrupted, which it is not
+    if event.still_running:  # so it is not interrupted, and is not called so
         says = words.still_running(event.still_running)
         return _decided(names, event, "!", says, by, how, attempt=event.attempt)
     says = _with(" ".join(filter(None, ("interrupted", by))), how)
@@ -440,7 +440,7 @@ def _undo_failed(event: UndoFailed, names: Names, _record: Record) -> Told:
     return Told(sign="✕", about=_of(names, event.step), says=says)
 
 
-# --- plans, and what an agent has to find again --------------------------------------------------
+# --- plans, and values that an agent finds again ------------------------------------------------
 
 
 def _remembered(_event: Remembered, _names: Names, _record: Record) -> Told:
@@ -514,7 +514,7 @@ def _answered(event: Answered, names: Names, _record: Record) -> Told:
 
 
 def _untoned(told: Told) -> Told:
-    """The same, which belongs to the line of its question."""
+    """Return the same words without a tone: they belong to the line of their question."""
     return msgspec.structs.replace(told, tone="")
 
 
@@ -581,7 +581,7 @@ def _facts(*said: str) -> tuple[str, ...]:
 
 
 def _preview(value: Json) -> str:
-    """How a value begins: of what a command has put out, the last line, which says most."""
+    """Return how a value begins; for a command's output its last line, which says most."""
     if value == NULL:
         return ""
     raw = bytes(value)

@@ -1,6 +1,6 @@
-"""The words for what a run's records say in one: a state of a step, a rung, a bill, a tally.
+"""The vocabulary of every surface: for an effect, a rung, a bill, a tally, and formats of numbers.
 
-They exist once, here. A surface lays them out; it has no words of its own for the same things.
+Each word exists once, here. A surface lays the words out, and has none of its own for these things.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,7 +24,7 @@ STOPS: Final[Mapping[RunIn, str]] = {
     "thread": "in a thread, cannot be stopped",
     "remote": "elsewhere, can only be asked to stop",
 }
-"""What a stop can do to a step, by where it runs."""
+"""What a stop can do to a step, by the place where the step runs."""
 RUNG: Final[Mapping[Rung, str]] = {
     "": "",
     "cooperative": "at a checkpoint",
@@ -35,7 +35,7 @@ RUNG: Final[Mapping[Rung, str]] = {
     "killed": "its processes were killed",
     "abandoned": "it could not be stopped",
 }
-"""How a step was stopped: how far the ladder had to be climbed."""
+"""How a step was stopped, by the rung of the ladder that stopped it."""
 UNDO: Final[Mapping[str, str]] = {
     "": "",
     "wanted": "to be undone",
@@ -66,7 +66,7 @@ class Heading(NamedTuple):
     name: str
     sign: str
     word: str
-    tone: str = ""  # the colour it has, where there are colours: as that of a state
+    tone: str = ""  # its colour, where there are colours: that of a state
 
 
 HEADINGS: Final = (
@@ -87,26 +87,27 @@ HEADINGS: Final = (
 
 
 def clock(ms: float) -> str:
-    """00:42, or 1:02:03 from an hour on."""
+    """Return a time as 00:42, or as 1:02:03 from an hour on."""
     seconds = max(int(ms), 0) // 1000
     hours, minutes = divmod(seconds // 60, 60)
     return f"{hours}:{minutes:02}:{seconds % 60:02}" if hours else f"{minutes:02}:{seconds % 60:02}"
 
 
 def left(ms: float) -> str:
-    """The time that is left: in days from two days on."""
+    """Return the time that is left, in days from two days on."""
     hours = ms // 3_600_000
     return clock(ms) if hours < 48 else f"{hours // 24:.0f} days"
 
 
 def duration(ms: float) -> str:
-    """340 ms, 4.2 s, 03:10"""
+    """Return a duration: 340 ms, 4.2 s, 03:10."""
     if ms < 1000:
         return f"{max(ms, 0):.0f} ms"
     return f"{ms / 1000:.1f} s" if ms < 60_000 else clock(ms)
 
 
 def dollars(micros: int) -> str:
+    """Return an amount: $1.20, $0.0012, under $0.0001."""
     if 0 < micros < 100:
         return "under $0.0001"
     digits = 4 if 0 < micros < 10_000 else 2  # a tenth of a cent is not nothing
@@ -114,18 +115,22 @@ def dollars(micros: int) -> str:
 
 
 def count(number: int, one: str, many: str = "") -> str:
+    """Return a number with its noun: 1 step, 2,000 steps."""
     return f"{number:,} {one}" if number == 1 else f"{number:,} {many or f'{one}s'}"
 
 
 def times(spent: Mapping[str, int]) -> str:
-    """00:42 working, 01:10 waiting: where the time went, but for what took less than a second."""
+    """Return where the time went: 00:42 working, 01:10 waiting.
+
+    Leaves out waiting and paused time of less than a second.
+    """
     words = (("working_ms", "working"), ("waiting_ms", "waiting"), ("paused_ms", "paused"))
     found = [(spent.get(field, 0), word) for field, word in words]
     return ", ".join(f"{clock(ms)} {word}" for ms, word in found if ms >= 1000 or word == "working")
 
 
 def tokens(read: int | None, wrote: int | None) -> str:
-    """1,200 tokens in, 340 out; nothing of what is not known or is none."""
+    """Return 1,200 tokens in, 340 out. Leaves out a number that is unknown or zero."""
     said = [f"{n:,} tokens {way}" for n, way in ((read, "in"), (wrote, "out")) if n]
     return ", ".join(said) if len(said) < 2 else f"{said[0]}, {wrote:,} out"
 
@@ -133,21 +138,21 @@ def tokens(read: int | None, wrote: int | None) -> str:
 def bill(
     read: int | None, wrote: int | None, usd_micros: int | None, *, estimated: bool = False
 ) -> str:
-    """What a call has cost. An unknown price is said, never left out or counted as nothing."""
+    """Return the cost of a call. It says if the price is unknown, and never counts it as zero."""
     price = "price unknown" if usd_micros is None else dollars(usd_micros) if usd_micros else ""
     said = ", ".join(filter(None, (tokens(read, wrote), price)))
     return f"about {said}" if estimated and said else said or "free of charge"
 
 
 def price(usd_micros: int, unknown_calls: int) -> str:
-    """$0.31 and 2 calls of unknown price"""
+    """Return a sum: $0.31 and 2 calls of unknown price."""
     known = dollars(usd_micros) if usd_micros or not unknown_calls else ""
     unknown = f"{count(unknown_calls, 'call')} of unknown price" if unknown_calls else ""
     return " and ".join(filter(None, (known, unknown)))
 
 
 def tally(counts: Mapping[str, int]) -> str:
-    """2 done (1 has no undo) · 1 undone: how many steps are under each heading that has any."""
+    """Return the number of steps under each heading: 2 done (1 has no undo) · 1 undone."""
     said: list[str] = []
     kept = counts.get("no_undo", 0)
     for heading in HEADINGS:
@@ -163,12 +168,12 @@ def tally(counts: Mapping[str, int]) -> str:
 
 
 def who(by: str, source: Source | str) -> str:
-    """The name of who did it; with what acted for them, unless that is plain."""
+    """Return the actor's name, with the source that acted for them unless it is self-evident."""
     return by if source in _SELF_EVIDENT else f"{by} ({source.replace('_', ' ')})"
 
 
 def by_whom(by: str, source: str, me: str = "") -> str:
-    """“by you”, “by its limits”: who stopped it. Empty: nobody did."""
+    """Return who stopped a run: “by you”, “by its limits”. Empty if it was not stopped."""
     if not by:
         return ""
     if source == "limit":
@@ -177,7 +182,7 @@ def by_whom(by: str, source: str, me: str = "") -> str:
 
 
 def call(tool: str, args: object) -> str:
-    """A call as it will be made, on one line."""
+    """Return a call as it will be made, on one line."""
     if not isinstance(args, dict):
         return f"{tool}({'' if args is None else msgspec.json.encode(args).decode()})"
     pairs: dict[str, object] = args  # pyright: ignore[reportUnknownVariableType]
@@ -186,24 +191,26 @@ def call(tool: str, args: object) -> str:
 
 
 def short(text: str, limit: int = 200) -> str:
-    """The text on one line, cut where it is too long for one."""
+    """Return the text on one line, cut at `limit` characters."""
     flat = " ".join(text[: 4 * limit].split())
     return flat if len(flat) <= limit and len(text) <= 4 * limit else f"{flat[: limit - 1]}…"
 
 
 def declared(effect: str, *, undoable: bool) -> str:
-    """What a call will do to the world, and whether that can be taken back: “acts once, has no
-    undo”. Said where somebody decides about it."""
+    """Return the effect of a call, and whether it can be undone: “acts once, has no undo”.
+
+    For surfaces where a person decides about the call.
+    """
     said = next((word for name, word in EFFECT.items() if name == effect), effect)
     undo = "can be undone" if undoable else "" if effect == "none" else "has no undo"
     return ", ".join(filter(None, (said, undo)))
 
 
 def policy(effect: Effect, run_in: RunIn, *, undoable: bool, tool: str, is_open: bool) -> list[str]:
-    """What a step declares: its effect, its undo, and what a stop can do to it. When it is over,
-    only the undo still matters.
+    """Return what a step declares: its effect, its undo, and what a stop can do to it.
 
-    A plain step declares nothing, so that it has no undo is not said of it.
+    When the step is over, only the undo still matters. A plain step declares nothing, so the words
+    do not say that it has no undo.
     """
     undo = "can be undone" if undoable else "has no undo" if tool and effect == "once" else ""
     said = (EFFECT[effect], undo, STOPS[run_in]) if is_open else (undo,)
@@ -211,13 +218,15 @@ def policy(effect: Effect, run_in: RunIn, *, undoable: bool, tool: str, is_open:
 
 
 def ladder(rungs: Mapping[str, float]) -> str:
-    """How far the ladder was climbed, and when: “terminated after 3 ms, killed after 25 ms”."""
+    """Return each rung of a stop with its time: “terminated after 3 ms, killed after 25 ms”."""
     return ", ".join(f"{rung.replace('_', ' ')} after {duration(ms)}" for rung, ms in rungs.items())
 
 
 def still_running(names: Sequence[str]) -> str:
+    """Return the words for what is still running. Empty if nothing is."""
     return f"still running: {', '.join(names)}" if names else ""
 
 
 def frozen(names: Sequence[str]) -> str:
+    """Return the words for what a pause has frozen. Empty if nothing is."""
     return f"frozen as long as its process lives: {', '.join(names)}" if names else ""

@@ -1,9 +1,9 @@
-"""Reads runs for people. Every surface reads through here, and lays out what it gets.
+"""Reads runs for people. Every surface reads through this module, and lays out what it gets.
 
-What a viewer may see is decided by the run as it is in the same look at the store: of a quarantined
-run, what it said and found is withheld, in all of its records and texts; of a forgotten one only
-that it ran is left. A surface hides nothing itself. What a surface has shown before a run was
-quarantined or forgotten was *withdrawn*: `News.withdrawn_seq` tells it to read the run anew.
+The run as it is in the same look at the store decides what a viewer may see. The content of a
+quarantined run is withheld, in all of its records and texts. Of a forgotten run only the fact that
+it ran is left. A surface hides nothing itself. Content that it had shown before a quarantine or a
+deletion is *withdrawn*: `News.withdrawn_seq` tells the surface to read the run anew.
 """
 
 from collections.abc import Iterable, Sequence
@@ -30,15 +30,15 @@ from pullcord.journal.steady import last_sign_of_life, steady_now
 from pullcord.journal.store import Head, LiveText, View
 from pullcord.process import stands_still
 
-# In no other state is a run quarantined or forgotten, so that its records need not be read for it.
+# A run in any other state is neither quarantined nor forgotten, so it need not be folded for that.
 _MAY_BE_WITHDRAWN: Final = TERMINAL | {RunState.CANCELLING}
 
 
 class News(NamedTuple):
-    """What has happened in a run after a place, as viewers may see it.
+    """The records and live text of a run after a place, as viewers may see them.
 
-    `withdrawn_seq`: the record that withdrew what came before it (0: none did). A surface that has
-    shown the run up to a place before that record reads it anew.
+    `withdrawn_seq`: the record that withdrew everything before it (0: none did). A surface that has
+    shown the run up to a place before that record reads the run anew.
     """
 
     items: Sequence[Item]
@@ -46,7 +46,7 @@ class News(NamedTuple):
 
 
 class Whole(NamedTuple):
-    """A run with what it was given and what came of it, as viewers may see them."""
+    """A run with its input and its result, as viewers may see them."""
 
     panel: Panel
     input: Json | None  # None: it is forgotten
@@ -56,7 +56,7 @@ class Whole(NamedTuple):
 
 
 class ForPeople:
-    """One look at the store, as people may see it."""
+    """Reads runs as people may see them, in one look at the store."""
 
     def __init__(self, view: View, clock: Clock, *, hold_s: float = 10.0) -> None:
         """`hold_s`: how long a pause lets a model finish its answer."""
@@ -67,6 +67,7 @@ class ForPeople:
     # --- how runs are ---
 
     def panel(self, run_id: str) -> Panel:
+        """Return the run as a control surface shows it."""
         return self._panel(existing(self._view, run_id))
 
     def panels(
@@ -82,15 +83,16 @@ class ForPeople:
         return [self._panel(head) for head in heads]
 
     def names(self, run_id: str) -> Names:
-        """Return what the run's steps and questions are called, for the words of its records."""
+        """Return the names of the run's steps and questions, for the words of its records."""
         return Names(load(self._view, existing(self._view, run_id)))
 
     def withdrawn_seq(self, run_id: str) -> int:
-        """Return the record that withdrew what came before it from viewers. 0: none did."""
+        """Return the record that withdrew everything before it from viewers. 0: none did."""
         run = self._withdrawn(existing(self._view, run_id))
         return run.withdrawn_seq if run else 0
 
     def whole(self, run_id: str) -> Whole:
+        """Return the run with its input and its result."""
         head = existing(self._view, run_id)
         run = load(self._view, head)
         born = self.records(run_id, limit=1)[0].event
@@ -104,7 +106,7 @@ class ForPeople:
         )
 
     def receipt(self, run_id: str) -> Receipt:
-        """Return what the run has left behind so far, with the text that was cut."""
+        """Return the account of what the run has left behind so far, with the text that was cut."""
         records = records_of(self._view, run_id)
         run = replay(run_id, records)
         return receipt(run, ended_texts(records), list(members(run, finding(self._view))))
@@ -112,13 +114,16 @@ class ForPeople:
     # --- what happened ---
 
     def records(self, run_id: str, after_seq: int = 0, limit: int = ALL) -> list[Record]:
+        """Return the run's records after this one, without the content that is withheld."""
         run = self._withdrawn(existing(self._view, run_id))
         found = records_of(self._view, run_id, after_seq, limit)
         return [_viewed(record, run) for record in found]
 
     def news(self, run_id: str, after: Cursor, limit: int = ALL) -> News:
-        """Return records and live text after a place, in the order they happened, and not more than
-        `limit` records: read on from the last place."""
+        """Return records and live text after a place, in the order they happened.
+
+        Returns at most `limit` records. To continue, read on from the last place.
+        """
         run = self._withdrawn(existing(self._view, run_id))
         shown = list[Item]()
         for cursor, what in stream(self._view, run_id, after, limit=limit):
@@ -130,24 +135,24 @@ class ForPeople:
         return News(shown, run.withdrawn_seq if run else 0)
 
     def text_end(self) -> int:
-        """Return the position of the last live text of any run: no cursor has got further."""
+        """Return the position of the last live text of any run. No cursor is beyond it."""
         return self._view.position()[1]
 
     # --- what waits for a person ---
 
     def inbox(self, only: str | None = None) -> Inbox:
-        """Return what waits for a person, in one run or in all of them."""
+        """Return everything that waits for a person, in one run or in all of them."""
         return inbox_of(self._view, self._now_ms(), only)
 
     def family_inbox(self, run_id: str) -> Inbox:
-        """Return what waits for a person in a run and in everybody who works for it."""
+        """Return everything that waits for a person in a run and in its living descendants."""
         return family_inbox(self._view, self._now_ms(), run_id)
 
     def _now_ms(self) -> int:
         return steady_now(self._view, self._clock)
 
     def _withdrawn(self, head: Head) -> Run | None:
-        """Return the run if viewers may not see all of it."""
+        """Return the run if part of it was withdrawn from viewers, else None."""
         if head.state not in _MAY_BE_WITHDRAWN:
             return None
         run = load(self._view, head)

@@ -1,4 +1,4 @@
-"""What waits for a person: calls to be approved, questions, and what somebody has to look at."""
+"""Finds what waits for a person: calls to approve, questions, and attention items."""
 
 from collections.abc import Iterator
 from typing import Any, Final
@@ -19,7 +19,7 @@ _PAGE: Final = 500
 
 
 class Card(msgspec.Struct, frozen=True, kw_only=True):
-    """One call that waits for somebody's word, as it will be made."""
+    """One call that waits for approval, as it will be made."""
 
     run: str
     agent: str
@@ -46,7 +46,7 @@ class Open(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Attention(msgspec.Struct, frozen=True, kw_only=True):
-    """Something a person has to look at. Outlives its run."""
+    """A matter that a person has to look at. Outlives its run."""
 
     run: str
     agent: str
@@ -56,17 +56,19 @@ class Attention(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Inbox(msgspec.Struct, frozen=True):
+    """Everything that waits for a person."""
+
     cards: list[Card]
     questions: list[Open]
     attention: list[Attention]
 
 
 def inbox_of(view: View, now_ms: int, only: str | None = None) -> Inbox:
-    """Return everything that waits for a person, in one run or in all of them. `now_ms`: the steady
-    clock; a card that has expired is not shown, whether or not its expiry is recorded.
+    """Return everything that waits for a person, in one run or in all of them.
 
-    All living runs are read until `FOUND_MAX` things are found; of those that have ended, the
-    newest `ENDED_MAX`.
+    `now_ms`: the steady clock. An expired card is left out, whether or not its expiry is recorded.
+    Living runs are read, newest first, until `FOUND_MAX` entries are found. Of the ended runs, the
+    newest `ENDED_MAX` are read.
     """
     found = Inbox([], [], [])
     if only:
@@ -82,7 +84,7 @@ def inbox_of(view: View, now_ms: int, only: str | None = None) -> Inbox:
 
 
 def family_inbox(view: View, now_ms: int, run_id: str) -> Inbox:
-    """Return what waits for a person in a run and in everybody who works for it."""
+    """Return everything that waits for a person in a run and in its living descendants."""
     found, family = Inbox([], [], []), [run_id]
     for name in family:
         run = load(view, existing(view, name))
@@ -92,7 +94,7 @@ def family_inbox(view: View, now_ms: int, run_id: str) -> Inbox:
 
 
 def _living(view: View) -> Iterator[Run]:
-    """Newest first. Not those that nothing has happened to: they can have asked for nothing."""
+    """Yield the living runs, newest first. A run with one record has asked for nothing yet."""
     before: str | None = None
     while page := view.heads(states=LIVING, thread=None, before=before, limit=_PAGE):
         for head in page:

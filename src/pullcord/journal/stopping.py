@@ -1,8 +1,8 @@
-"""A stop takes hold of a run that no process drives: the steps of it, in order.
+"""The steps that stop a run which no process drives, in order.
 
-The journal performs them from an event loop, a command of the terminal without one. Each step is a
-write, a read, or work outside of any transaction: the warden of the owner before has to be asked,
-and what a dead owner has left has to end, before the record may say that the run is at rest.
+The journal performs them in an event loop, the command line without one. Each step is a write, a
+read, or work outside of any transaction. That work comes before the record that the run is at rest:
+it asks the warden of the previous owner to let go, and ends the processes that a dead owner left.
 """
 
 from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
@@ -34,19 +34,19 @@ _IN_EFFECT: Final = {
 
 
 class Write(msgspec.Struct, frozen=True):
-    """To be done in a write transaction."""
+    """A job for a write transaction."""
 
     job: Callable[[Transaction], Any]
 
 
 class Read(msgspec.Struct, frozen=True):
-    """To be done in a read transaction."""
+    """A job for a read transaction."""
 
     job: Callable[[View], Any]
 
 
 class Outside(msgspec.Struct, frozen=True):
-    """To be done while no transaction is open. Takes up to a few seconds."""
+    """A job to do while no transaction is open. It takes up to a few seconds."""
 
     job: Callable[[], Any]
 
@@ -55,34 +55,36 @@ Steps: TypeAlias = Generator[Write | Read | Outside, Any, T]
 
 
 class LetGo(NamedTuple):
-    """What has become of a run's owners before: what of each may still act, and which processes of
-    its steps do not end, by step."""
+    """How far the previous owners of a run have let go of it.
+
+    `before`: what may still act, by owner. `left`: the processes that do not end, by step.
+    """
 
     before: dict[str, Before]
     left: Left
 
 
 class Holding(NamedTuple):
-    """The runs that were held, and why one of them is not paused, if so."""
+    """The runs that were held, and the first error, if one of them could not be paused."""
 
     held: list[str]
     trouble: PullcordError | None
 
 
 class Stopping:
-    """Has stops of runs that no process drives take hold, as far as that needs no agent."""
+    """Carries out stops of runs that no process drives, as far as that needs no agent."""
 
     def __init__(self, ledger: Ledger, beside: str) -> None:
-        """`beside`: where the store's kill switch lies; its mark is found by it."""
+        """`beside`: the path of the store's kill switch, which gives the mark of its processes."""
         self._ledger = ledger
         self._beside = beside
 
     def command(self, run_id: str, command: Command) -> Steps[Ack]:
-        """Decide a command, and have a stop take hold if no process does that."""
+        """Decide a command. If it is a stop that no process carries out, carry it out."""
         is_stop = isinstance(command, Pause | Cancel)
 
         def decide(tx: Transaction) -> tuple[Ack, Claim | None]:
-            # In one transaction: a process that comes between would have to be waited for.
+            # In one transaction, so that no other process claims the run in between.
             ack = self._ledger.command(tx, run_id, command)
             is_to_rest = is_stop and ack.holds and ack.state in NEEDS_OWNER
             return ack, self._ledger.take_to_rest(tx, run_id) if is_to_rest else None
@@ -99,8 +101,10 @@ class Stopping:
         return ack
 
     def finish_cancelled(self) -> Steps[list[str]]:
-        """End every cancelled run whose process is gone, as far as that needs no agent. Return
-        which those are."""
+        """End every cancelled run whose process is gone and which can end without its agent.
+
+        Returns their ids.
+        """
         found: list[str] = yield Read(self._ledger.left_cancelled)
         for run_id in found:
             take = Write(lambda tx, one=run_id: self._ledger.take_to_rest(tx, one))
@@ -109,10 +113,13 @@ class Stopping:
         return found
 
     def hold(self, runs: Sequence[Held], *, within_s: float = inf) -> Steps[Holding]:
-        """Pause these runs for the kill switch, or as many as there is time for: the rest cannot
-        start either. A run that was wrapping up at a limit ends without its last word."""
+        """Pause these runs for the kill switch, as many as fit into `within_s`.
+
+        The others cannot start either. A run that was wrapping up at a limit ends without its last
+        answer.
+        """
         until, held, trouble = monotonic() + within_s, list[str](), list[PullcordError]()
-        for at in range(0, len(runs), HELD_AT_ONCE):  # those of one page share a commit
+        for at in range(0, len(runs), HELD_AT_ONCE):  # the runs of one page share a commit
             if monotonic() > until:
                 break
             page = runs[at : at + HELD_AT_ONCE]
@@ -120,7 +127,7 @@ class Stopping:
                 yield from self._hold(page)
             except StorageFailed:
                 raise
-            except PullcordError:  # a damaged run keeps no other from it
+            except PullcordError:  # a damaged run does not keep the others from being held
                 for one in page:
                     try:
                         yield from self._hold([one])
@@ -141,8 +148,11 @@ class Stopping:
         yield from self._end_what_their_owners_left(rest)
 
     def let_go(self, claims: Collection[Claim]) -> Steps[list[LetGo]]:
-        """Have the owners before let go of runs that were taken from them. Return, for each run,
-        when their wardens have ended what they held for it, or do not answer."""
+        """Make the previous owners let go of runs that were taken from them.
+
+        Returns one result for each run, when every warden has ended the processes that it held for
+        it, or has not answered in time.
+        """
         asked = [
             {owner: Asking(owner, claim.lease.run_id, claim.lease.epoch) for owner in claim.before}
             for claim in claims
@@ -172,8 +182,10 @@ class Stopping:
         yield Write(rest)
 
     def _end_what_their_owners_left(self, run_ids: Iterable[str]) -> Steps[None]:
-        """A stop is in effect as it is asked for, because nothing was under way. If the process is
-        dead that drove the run, what finished steps have started and left ends with it."""
+        """End the processes that finished steps have left, if the run's last owner is dead.
+
+        For stops that were in effect at once, because nothing was under way.
+        """
 
         def last_owners(view: View) -> dict[str, set[str]]:
             return {run_id: {load(view, existing(view, run_id)).owner} for run_id in run_ids}
@@ -182,7 +194,7 @@ class Stopping:
         yield from self._end_what_is_left(found)
 
     def _end_what_is_left(self, owners: Mapping[str, Collection[str]]) -> Steps[Mapping[str, Left]]:
-        """End what dead owners have left of these runs. Return what does not end, by run."""
+        """End the processes that dead owners have left. Return those that do not end, by run."""
         dead = {run_id: of for run_id, of in owners.items() if any(is_gone(one) for one in of)}
         if not dead or not self._beside:
             return {}
@@ -191,7 +203,7 @@ class Stopping:
 
 
 def perform(steps: Steps[T], store: Store) -> T:
-    """Do them here and now, without an event loop, and return what comes of it."""
+    """Perform the steps in this thread, without an event loop, and return their result."""
     result: Any = None
     trouble: PullcordError | None = None
     while True:

@@ -1,4 +1,4 @@
-"""Drives the runs of an open store: takes them up, wakes sleepers, holds on to leases."""
+"""Drives the runs of an open store: takes them up, wakes sleepers, frees runs of dead processes."""
 
 import asyncio
 import logging
@@ -52,8 +52,11 @@ _ENDING_S: Final = 0.1  # until a dead process's warden is looked for again
 
 
 class Housekeeper:
-    """Made by a runtime when it is entered. It is the `Site` of every driver: it holds the open
-    store, and everything that is shared by the runs of one process."""
+    """Finds work in the store and starts a driver for each run that this process takes up.
+
+    A runtime makes one when it is entered. It is the `Site` of every driver: it holds the open
+    store, and everything else that the runs of one process share.
+    """
 
     def __init__(
         self,
@@ -97,7 +100,7 @@ class Housekeeper:
         self.observer = observer()
         self._couriers = Couriers(journal, self.clock, hooks, self.habits)
         self._guards = {n: Guards((*guards, *a.guards)) for n, a in self.agents.items()}
-        self._moved: set[str] = set()  # runs that somebody has moved, and nobody drives here
+        self._moved: set[str] = set()  # runs with new records that this process does not drive
         self._left_alone: set[str] = set()  # damaged, or written by a newer build
         self.is_closing = False
         self._stop_watching: Callable[[], object] | None = None
@@ -106,14 +109,14 @@ class Housekeeper:
         self._timer_due_ms = 0
 
     async def open(self) -> None:
-        """Begin to drive. What is recorded after this returns is driven, and hooks are told."""
+        """Begin to drive runs and to tell hooks. Every record after this returns is noticed."""
         self._logs.install()
         await self._couriers.open()
         if self.agents:
             loop = asyncio.get_running_loop()
 
             def changed(runs: Changed) -> None:
-                with suppress(RuntimeError):  # the loop is closed: nobody is left to be told
+                with suppress(RuntimeError):  # the loop is closed: no driver is left to tell
                     loop.call_soon_threadsafe(self._changed, runs)
 
             self._stop_watching = self.journal.watch(changed)
@@ -130,7 +133,7 @@ class Housekeeper:
             driver.leave()
         while self.tasks:
             await asyncio.wait(self.tasks)
-        await self._couriers.aclose()  # every run has been given back: that is told too
+        await self._couriers.aclose()  # hooks also hear that every run was given back
         await self.licence.aclose()
         for alarm in (self._lapses, self._timer):
             alarm.off()
@@ -145,26 +148,27 @@ class Housekeeper:
         self._logs.remove()
 
     def look_again(self) -> None:
-        """A run was started, or may have moved: look for work."""
+        """Look for work: a run was started, or may have moved."""
         self._work.set()
 
     async def let_go(self, run_id: str) -> None:
-        """Wait until this process does not drive the run, if it does."""
+        """Wait until this process no longer drives the run."""
         while driver := self.drivers.get(run_id):
             await driver.is_gone.wait()
 
     # --- what a driver needs ---
 
     def waits_for(self, task: "asyncio.Task[Any]") -> None:
-        """For what goes on behind runs: it has ended before the runtime is closed."""
+        """Make `aclose` wait for this task."""
         self.tasks.add(task)
         task.add_done_callback(self.tasks.discard)
 
     def mind(self, whose: "list[Whose]", what: str, goes_on: Callable[[], bool] | Started) -> None:
-        """Something goes on that no step stands for. The kill switch has to know."""
+        """Tell the kill switch of work that no step stands for."""
         self._holding.mind(whose, what, goes_on)
 
     def set_timer(self, due_ms: int) -> None:
+        """Look for work at this time, by the steady clock, unless an earlier time is set."""
         if not self._timer.is_set or due_ms < self._timer_due_ms:
             self._timer.off()
             self._timer_due_ms = due_ms
@@ -172,11 +176,11 @@ class Housekeeper:
 
     @property
     def control(self) -> ControlThread:
-        """What reaches process tools while this event loop is blocked. There when it is needed."""
+        """The thread that stops calls while this event loop is blocked. Made at its first use."""
         self._control = self._control or ControlThread(self.journal)
         return self._control
 
-    # --- housekeeping: take runs up, wake sleepers, hold on to leases ---
+    # --- housekeeping: free runs of dead processes, wake sleepers, take runs up ---
 
     def _changed(self, runs: Changed) -> None:
         for run_id, seq in runs.items():
@@ -198,9 +202,9 @@ class Housekeeper:
                     ending = await self.journal.free_the_gone()
                     again_s = _ENDING_S if ending else self.habits.lease_s / 3
                     await self.journal.finish_cancelled()
-                while self._moved:  # somebody may have stopped what rests, or was parked here
+                while self._moved:  # a control may have stopped a run that rests or was parked
                     await name_if_stopped(self.journal, self._moved.pop())
-                if self.agents:  # who knows none looks and controls, and drives nothing
+                if self.agents:  # a runtime without agents drives nothing
                     if self.switch.raised:
                         await self.journal.hold()
                     await self._wake_sleepers()
@@ -215,7 +219,7 @@ class Housekeeper:
             self._work.clear()
 
     async def _take_up(self) -> None:
-        """Claim what nobody drives. A run that cannot be had is another's, or is not due."""
+        """Claim the runs that no process drives, until there are none that this process can get."""
         while not self.is_closing:
             found = await self._found()
             todo = [run_id for run_id in found if run_id not in self.drivers]
@@ -281,14 +285,14 @@ class Housekeeper:
             self._work.set()
 
     def _whose(self, task: "asyncio.Task[Any]") -> tuple[str, str] | None:
-        """The run that a task works for, and the step of it. Also called by other threads."""
+        """Return the run and the step that a task works for. Other threads call it too."""
         for run_id, driver in tuple(self.drivers.items()):
             if (step := driver.carries(task)) is not None:
                 return run_id, step
         return None
 
     async def _wake_sleepers(self) -> None:
-        """Answer every timer that is due, also of runs that are in nobody's memory."""
+        """Answer every timer that is due, also of runs that are in no process's memory."""
         now = await self.journal.now_ms()
         limit = _BATCH + len(self._left_alone) + len(self.drivers)
         for run_id, due_ms in await self.journal.due(agents=self.agents, limit=limit):
@@ -296,7 +300,7 @@ class Housekeeper:
                 return self.set_timer(due_ms)
             if run_id in self._left_alone or (run := await self._loaded(run_id)) is None:
                 continue
-            if run.ended:  # what it has left behind is to be undone
+            if run.ended:  # its effects are to be undone
                 only = self._only
                 is_ours = only is None or await self.journal.works_for(run_id, only)
                 if run_id not in self.drivers and is_ours:
@@ -306,7 +310,7 @@ class Housekeeper:
                 if 0 < run.questions[name].due_ms <= now:
                     rings = Answer(by="clock", question=name, source="clock")
                     await self.journal.command(run_id, rings)
-                    self._work.set()  # there may be more than one look finds
+                    self._work.set()  # one look may not find all of them
         return None
 
     async def _loaded(self, run_id: str) -> Run | None:
@@ -317,10 +321,10 @@ class Housekeeper:
             return None
 
     def _leave_alone(self, run_id: str, refused: PullcordError) -> bool:
-        """Damaged, or written by a newer build: not ours to touch, nor to be asked for again."""
+        """Skip a run from now on: it is damaged, or a newer build wrote it. Return False."""
         _log.warning("Run %s is left alone: %s", run_id, refused)
         self._left_alone.add(run_id)
-        self._work.set()  # others stood behind it
+        self._work.set()  # the list may have been cut short because of it
         return False
 
     def _spawn(self, work: Any) -> None:

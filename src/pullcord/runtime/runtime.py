@@ -48,7 +48,8 @@ class Runtime:
 
     Entering the block opens the store. A runtime with agents then takes up every run of theirs that
     no process drives; one without only looks and controls. Leaving the block gives back what is
-    running, unharmed, for any process to go on. Every call outside of it raises `NotEntered`.
+    running, unharmed, for any process to go on. Before the block, every call but `aclose` raises
+    `NotEntered`.
     """
 
     def __init__(
