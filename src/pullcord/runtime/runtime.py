@@ -39,8 +39,6 @@ from pullcord.runtime.tools import Policies, check_policy, policy_of
 
 _log: Final = logging.getLogger("pullcord.runtime")
 IfBusy: TypeAlias = Literal["refuse", "queue", "redirect"]
-_BATCH: Final = 50
-_ENDING_S: Final = 0.1  # until a dead process's warden is looked for again
 
 
 class Runtime:
