@@ -570,7 +570,7 @@ async def confesses(ctx: Context, given: Any) -> Any:
         await ctx.ask(f"{SAID}: may I say so?", details={"what": SAID})
 
 
-def hears_nothing(*_: object) -> None: ...
+def hears_nothing(*_: object, **__: object) -> None: ...
 
 
 async def counted_with_words() -> str:

@@ -19,6 +19,8 @@ from pullcord.cli.words import line
 from pullcord.core.values import check_id
 from pullcord.errors import InvalidInput, RunNotFound
 from pullcord.journal.anchor import AnchorFile, anchor_of, anchored
+from pullcord.journal.clock import SystemClock
+from pullcord.journal.for_people import ForPeople
 from pullcord.journal.opening import opened
 from pullcord.journal.place import beside, is_url
 from pullcord.journal.reading import ALL
@@ -67,7 +69,9 @@ def _found(view: View, said: str) -> str:
 def _show(asked: Any, view: View) -> int:
     lines = read(view.stops(after=0, limit=ALL, run=asked.run))
     if asked.json:
-        sys.stdout.write(to_json([_as_line(one.row, one.entry) for one in lines]))
+        people = ForPeople(view, SystemClock())
+        shown = [(one.row, one.entry and people.entry(one.entry)) for one in lines]
+        sys.stdout.write(to_json([_as_line(*one) for one in shown]))
         return 0
     if not lines:
         print(f"Nothing has stopped {asked.run}." if asked.run else "Nothing was ever stopped.")

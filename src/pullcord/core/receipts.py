@@ -132,7 +132,11 @@ def receipt(
             for part, complete in run.texts.items()
             if not complete and not part.startswith("think-")
         ),
-        attention=tuple(text for one in (run, *(one for one, _ in family)) for text in _open(one)),
+        attention=tuple(
+            text
+            for one in (run, *(one for one, _ in family))
+            for text in _open(one, is_hidden=is_hidden or one.is_quarantined)
+        ),
         steps=steps,
         error="" if is_hidden else run.error,
         detached=tuple(n for n, child in run.children.items() if child.detached),
@@ -186,18 +190,17 @@ def _kept_by(run: Run, steps: Sequence[StepLine]) -> Iterator[str]:
             yield line.said
 
 
-def _open(run: Run) -> Iterator[str]:
+def _open(run: Run, *, is_hidden: bool) -> Iterator[str]:
     """What a person has to look at; of a run whose payloads were deleted, that nobody can."""
     if run.forgotten:
         yield f"What run {run.id} did is not known any more: its {run.forgotten}."
-    is_hidden = run.is_quarantined
     yield from run.to_look_at() if is_hidden else run.to_look_at().values()
 
 
 def _lines_of(run: Run, one: Run, *, final: bool) -> Iterator[StepLine]:
     """What somebody did who worked for the run. Of what is still wanted back when that has ended,
     nobody has come who knows how."""
-    is_hidden = one.is_quarantined
+    is_hidden = one.is_quarantined or run.is_quarantined
     for name, step in one.steps.items():
         line = _line(one, name, is_hidden=is_hidden)
         if run.ended and step.undo in ("wanted", "started"):

@@ -142,6 +142,8 @@ class Names:
                 self._steps[event.step] = Declared(event.name, *its)
             case QuestionAsked(question=question, tool=tool):
                 self._tools[question] = tool
+            case CancelRequested(quarantine=True):
+                self.hide = True
             case ItemRewritten(before=before, after=after):
                 first = next((k for k, v in self._rewritten.items() if v == before), before)
                 self._rewritten[first] = after

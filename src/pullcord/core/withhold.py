@@ -37,6 +37,7 @@ from pullcord.core.events import (
     UndoFailed,
     UndoStarted,
 )
+from pullcord.core.stops import Act, StopAsked
 from pullcord.core.values import NULL
 
 
@@ -99,6 +100,13 @@ def withheld(event: Event) -> Event:
             return msgspec.structs.replace(event, question=_unnamed(question))
         case _:
             return event
+
+
+def withheld_act(act: Act) -> Act:
+    """Return an entry of the stop log without words that the run has said."""
+    if not isinstance(act, StopAsked):
+        return act
+    return msgspec.structs.replace(act, questions=tuple(map(_unnamed, act.questions)))
 
 
 def _unnamed(question: str) -> str:

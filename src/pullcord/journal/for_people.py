@@ -7,6 +7,7 @@ deletion is *withdrawn*: `News.withdrawn_seq` tells the surface to read the run 
 """
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from typing import Final, NamedTuple
 
 import msgspec
@@ -17,9 +18,11 @@ from pullcord.core.panel import Panel, panel
 from pullcord.core.receipts import Receipt, ended_texts, receipt
 from pullcord.core.run import Run
 from pullcord.core.states import TERMINAL, RunState
+from pullcord.core.stops import Entry
 from pullcord.core.story import Names
 from pullcord.core.values import Json
-from pullcord.core.withhold import as_viewed
+from pullcord.core.withhold import as_viewed, withheld_act
+from pullcord.errors import PullcordError
 from pullcord.journal.clock import Clock
 from pullcord.journal.families import finding, living, members
 from pullcord.journal.inbox import Inbox, family_inbox, inbox_of
@@ -139,6 +142,14 @@ class ForPeople:
         return self._view.position()[1]
 
     # --- what waits for a person ---
+
+    def entry(self, entry: Entry) -> Entry:
+        """Return an entry of the stop log as viewers may see it. The run may be damaged."""
+        with suppress(PullcordError):
+            head = self._view.head(entry.run) if entry.run else None
+            if head is None or self._withdrawn(head) is None:
+                return entry
+        return msgspec.structs.replace(entry, act=withheld_act(entry.act))
 
     def inbox(self, only: str | None = None) -> Inbox:
         """Return everything that waits for a person, in one run or in all of them."""

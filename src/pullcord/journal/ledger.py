@@ -268,13 +268,20 @@ class Ledger:
             return ()
         return (StoodStill(alive_ms=last_sign_of_life(tx, head.holder)),)
 
+    def _answered_before(self, tx: Transaction, head: Head, ack: Ack) -> Ack:
+        """Return the same answer, but for words that viewers may not see any more."""
+        if not ack.message or not self._at(tx, head).is_quarantined:
+            return ack
+        said = "It was answered before; what was said then is withheld: the run is quarantined."
+        return msgspec.structs.replace(ack, message=said)
+
     def command(self, tx: Transaction, run_id: str, command: Command) -> Ack:
         """Decide a control on the run as it is at this instant, and record it."""
         head = self._existing(tx, run_id)
         digest = body_of(command) if command.key is not None else b""
         if command.key is not None and (stored := tx.ack(run_id, command.key)):
             if stored.digest == digest:
-                return msgspec.json.decode(stored.ack, type=Ack)
+                return self._answered_before(tx, head, msgspec.json.decode(stored.ack, type=Ack))
             return key_reused(head, command)
         if isinstance(command, _GOES_ON) and (refused := self._refusal(tx, head)):
             return _switched_off(head, command, refused)  # (and not for ever: with no key)

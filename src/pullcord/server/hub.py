@@ -138,7 +138,7 @@ class Channel:
             async with aclosing(following) as batches:
                 async for items, withdrawn_seq in batches:
                     self.withdraw(withdrawn_seq)
-                    self._add(items)
+                    self._add(items, is_stale=withdrawn_seq < self.withdrawn_seq)
                     if any(isinstance(what, Record) for _, what in items):
                         await self._look()
                     self.wake()
@@ -152,17 +152,22 @@ class Channel:
         finally:
             looking.cancel()
 
-    def _add(self, items: Iterable[Item]) -> None:
+    def _add(self, items: Iterable[Item], *, is_stale: bool = False) -> None:
+        """Keep what has happened. `is_stale`: it was looked at before something was withdrawn, so
+        it is not kept, and readers find it in the journal."""
         for item in items:
             what = item[1]
             if isinstance(what, Record) and type(what.event) in HEARD:
                 self._hub.note(self.run_id, what.seq, self.readers.values())
+            self.end = further(self.end, item[0])
+            if is_stale:
+                self.start = self.end
+                continue
             frame = framed(item, self.names)
             self._ring.append(frame)
             self._size += len(frame.data)
             if frame.part and not frame.is_text:
                 self._ended[frame.part] = frame.cursor.seq
-            self.end = further(self.end, item[0])
         while self._size > self._hub.bounds.ring:
             gone = self._ring.popleft()
             self._size -= len(gone.data)

@@ -91,7 +91,9 @@ class Pane(Vertical):
         try:
             async with aclosing(self._source.follow(run)) as batches:
                 async for items, is_anew in batches:
-                    self.report = Report() if is_anew else self.report
+                    if is_anew:
+                        self.report, self._waiting, self._receipt = Report(), None, None
+                        self._fetch()
                     self.report.take(items)
                     self._draw_soon()
         except PullcordError as error:
@@ -111,6 +113,7 @@ class Pane(Vertical):
                 self._waiting, self._waiting_s = await self._source.waiting(run), self._now()
                 self._card = min(self._card, max(len(self._asked()) - 1, 0))
         except PullcordError as error:
+            self._receipt = self._waiting = None  # it may be forgotten
             self._say(str(error))
         self.update()
         then, self._then = self._then, None

@@ -59,7 +59,11 @@ async function watch(
       on: {
         record: (data) => frames.push({ event: "record", data }),
         text: (data) => frames.push({ event: "text", data }),
-        anew: (data) => frames.push({ event: "anew", data }),
+        anew: (data) => {
+          frames.push({ event: "anew", data });
+          store.details.value = null;
+          if (run) void details(store, run);
+        },
         panel: (data) => {
           panels.push(data);
           frames.push({ event: "panel", data });
