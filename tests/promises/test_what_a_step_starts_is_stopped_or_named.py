@@ -27,7 +27,7 @@ from tests.promises.starters import NAMED, STOPPED, Way, Witness, forever, ticks
 from tests.runs.stage import S, happened, seen, stage
 from tests.tools.census import rid
 
-# A busy machine may take long to fork: that the loop stood still meanwhile is not what is tested here.
+# A busy machine may take long to fork. That its loop stood still is not what is tested here.
 HASTY = Habits(stop_grace_s=0.1, shutdown_grace_s=0.1, blocked_after_s=0)
 
 
