@@ -17,6 +17,7 @@ from starlette.types import Receive, Scope, Send
 from pullcord.core.events import Record
 from pullcord.core.handed import Handed
 from pullcord.errors import JournalClosed
+from pullcord.journal.for_people import News
 from pullcord.journal.reading import START, Cursor
 from pullcord.server.bounds import Bounds
 from pullcord.server.hub import Channel, Frame, Hub, Rows, framed, further
@@ -214,10 +215,7 @@ class Stream:
     async def _older(self, channel: Channel) -> bytes:
         """The next piece from the journal, of which no more is read than such a piece has."""
         end = channel.end
-        async with self._hub.past:
-            items, withdrawn_seq = await self._hub.look(
-                lambda look: look.news(channel.run_id, self._place, self._batch)
-            )
+        items, withdrawn_seq = await self._past(channel.run_id)
         channel.withdraw(withdrawn_seq)
         if withdrawn_seq < channel.withdrawn_seq:
             return b""  # it was looked at before: not all of this may be shown any more
@@ -226,6 +224,10 @@ class Stream:
             self._place = further(self._place, end)  # all that was there: so much is in it
         self._batch = min(self._batch * 2, _BATCH) if is_all else max(self._batch // 2, 1)
         return piece
+
+    async def _past(self, run_id: str) -> News:
+        async with self._hub.past:
+            return await self._hub.look(lambda look: look.news(run_id, self._place, self._batch))
 
     def _joined(self, frames: list[Frame]) -> tuple[bytes, bool]:
         """With their ids, as many as fit; and whether that is all of them."""
