@@ -97,15 +97,15 @@ async def _taken_up(store: Path) -> float:
     """Stopped in the last answer, given back, and taken up by a new runtime."""
     model, agent = _agent(LONG, [Delay()])
     body: Any = PydanticAgent(agent, usage_limits=FREE)
-    habits = pullcord.Habits(shutdown_grace_s=0)
-    async with pullcord.open(store, agents={"noter": body}, habits=habits) as runtime:
+    timing = pullcord.Timing(shutdown_grace_s=0)
+    async with pullcord.open(store, agents={"noter": body}, timing=timing) as runtime:
         run = await runtime.start("noter", "go", run_id="r1", limits=Never(), runaway=Runaway.off())
         await model.stalled.wait()
         await run.pause(now=True)
-        await run.reached(RunState.PAUSED)
+        await run.wait_for(RunState.PAUSED)
     model, agent = _agent(1, [Delay()])
     body = PydanticAgent(agent, usage_limits=FREE)
-    async with pullcord.open(store, agents={"noter": body}, habits=habits) as runtime:
+    async with pullcord.open(store, agents={"noter": body}, timing=timing) as runtime:
         run = await runtime.get("r1")
         began = time.perf_counter()
         await run.resume()

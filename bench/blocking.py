@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pullcord
 from bench.figures import Figure, p50
-from pullcord import Context, Habits
+from pullcord import Context, Timing
 from pullcord.core.commands import Pause
 from pullcord.journal.journal import Journal
 
@@ -61,7 +61,7 @@ async def _naming(folder: Path) -> list[Figure]:
                 pausing = threading.Thread(target=_pause, args=(path, f"r{number}", named, acks))
                 pausing.start()
                 run = await runtime.start("agent", run_id=f"r{number}")
-                await run.reached(pullcord.RunState.PAUSED, pullcord.RunState.COMPLETED)
+                await run.wait_for(pullcord.RunState.PAUSED, pullcord.RunState.COMPLETED)
                 await asyncio.to_thread(pausing.join)
     finally:
         log.propagate = True
@@ -94,14 +94,14 @@ async def _watching() -> list[Figure]:
     with_it: list[float] = []
     without: list[float] = []
     for _ in range(ROUNDS):
-        with_it.append(await _idle(Habits()))
-        without.append(await _idle(Habits(blocked_after_s=0)))
+        with_it.append(await _idle(Timing()))
+        without.append(await _idle(Timing(blocked_after_s=0)))
     over = f"{ROUNDS} × {IDLE_S:g} s; without it {p50(without) * 1000:.2f} ms"
     more = max(p50(with_it) - p50(without), 0.0)
     return [Figure("watching a loop that waits, CPU per second", more * 1000, 2, "ms", over)]
 
 
-async def _idle(habits: Habits) -> float:
+async def _idle(timing: Timing) -> float:
     stands = asyncio.Event()
     over = asyncio.Event()
 
@@ -112,7 +112,7 @@ async def _idle(habits: Habits) -> float:
     async def agent(ctx: Context) -> None:
         await ctx.step("wait", waits)
 
-    async with pullcord.open(":memory:", agents={"agent": agent}, habits=habits) as runtime:
+    async with pullcord.open(":memory:", agents={"agent": agent}, timing=timing) as runtime:
         run = await runtime.start("agent")
         await stands.wait()
         began, used = time.perf_counter(), time.process_time()

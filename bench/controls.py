@@ -13,7 +13,7 @@ from bench.runs import add, born, steps
 from pullcord.core.commands import Redirect
 from pullcord.core.events import Control
 from pullcord.journal.journal import Journal
-from pullcord.runtime.control import ControlThread
+from pullcord.runtime.control_thread import ControlThread
 
 SAMPLES = 500
 

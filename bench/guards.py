@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from bench.figures import Figure, p99
-from pullcord.core.screening import Guard, Guards, Pattern, Phrase
+from pullcord.core.text.screening import Guard, Guards, Pattern, Phrase
 
 CHARS = 2_000_000
 CHUNKS = 20_000

@@ -12,12 +12,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tests.postgres.server import Server, serving
-from tests.switch.house import House, house
+from tests.switch.store_with_processes import StoreWithProcesses, store_with_processes
 
 from bench.figures import Figure, p50
 from pullcord.core.events import Created
 from pullcord.journal.journal import Journal
-from pullcord.journal.ledger import Append
+from pullcord.journal.rules.ledger import Append
 from pullcord.killswitch.flags import Flags
 
 ROUNDS = 12
@@ -58,10 +58,10 @@ async def _queued(path: Path) -> Figure:
 def _absent(server: Server) -> list[Figure]:
     """The store is in PostgreSQL, whose server is not there any more, or says nothing."""
 
-    def killed(_home: House) -> None:
+    def killed(_home: StoreWithProcesses) -> None:
         server.kill()
 
-    def frozen(_home: House) -> None:
+    def frozen(_home: StoreWithProcesses) -> None:
         server.freezes()
 
     figures: list[Figure] = []
@@ -83,7 +83,7 @@ def _killed_before() -> list[Figure]:
         for _ in range(ROUNDS // 3):
             with (
                 tempfile.TemporaryDirectory() as folder,
-                house(Path(folder), fence=fence) as home,
+                store_with_processes(Path(folder), fence=fence) as home,
             ):
                 home.opens("commands=4", "copies=4")
                 home.has_begun(leaves=8)
@@ -125,9 +125,9 @@ def _pulling() -> list[Figure]:
 
 
 def _pull(
-    prepare: Callable[[House], object], kind: str, *, blocks: bool, url: str = ""
+    prepare: Callable[[StoreWithProcesses], object], kind: str, *, blocks: bool, url: str = ""
 ) -> tuple[float, int]:
-    with tempfile.TemporaryDirectory() as folder, house(Path(folder), url) as home:
+    with tempfile.TemporaryDirectory() as folder, store_with_processes(Path(folder), url) as home:
         home.opens(f"tools={TOOLS}", "beats=10", f"blocks={int(blocks)}", kind=kind)
         home.has_begun(works=TOOLS, beat=20, blocks=int(blocks))
         kept = prepare(home)
@@ -142,15 +142,15 @@ def _pull(
         return dead_s, len(late)
 
 
-def _nothing(_home: House) -> None:
+def _nothing(_home: StoreWithProcesses) -> None:
     pass
 
 
-def _stop(home: House) -> None:
+def _stop(home: StoreWithProcesses) -> None:
     home.families[0].send_signal(signal.SIGSTOP)
 
 
-def _lock(home: House) -> sqlite3.Connection:
+def _lock(home: StoreWithProcesses) -> sqlite3.Connection:
     blocker = sqlite3.connect(home.store, isolation_level=None)
     blocker.execute("BEGIN EXCLUSIVE")
     return blocker

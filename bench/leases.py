@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from tests.promises.children import child
-from tests.promises.test_a_deep_family_is_stopped import deep_family
-from tests.promises.test_a_lease_is_a_licence_to_act import LIVES, driving, stopped, ticks_of
-from tests.runs.stage import seen
+from tests.promises.deep_families import deep_family
+from tests.promises.lease_owners import LIVES, driving, stopped, ticks_of
+from tests.runs.observed_runs import seen
 
 import pullcord
 from bench.figures import Figure
@@ -19,7 +19,7 @@ from pullcord import Context, RunState
 from pullcord.core.commands import Cancel
 from pullcord.core.events import ChildBorn
 from pullcord.journal.journal import Journal
-from pullcord.journal.memory import MemoryStore
+from pullcord.journal.memory_store import MemoryStore
 from pullcord.limits import MaxSteps
 
 LEASE_S = 3.0
@@ -81,9 +81,9 @@ async def _driven() -> Figure:
         last = run
         for _ in range(DRIVEN):
             last = await runtime.get((await seen(last, ChildBorn)).child)
-        await last.reached(RunState.WAITING)
+        await last.wait_for(RunState.WAITING)
         began = time.perf_counter()
         await run.cancel(by="bench")
-        await run.reached(RunState.CANCELLED)
+        await run.wait_for(RunState.CANCELLED)
         took = time.perf_counter() - began
     return Figure(f"… of {DRIVEN} that are driven", took, 3, "s", "1 cancel, until it holds")

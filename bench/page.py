@@ -16,8 +16,8 @@ from typing import Any
 from playwright.async_api import Browser, expect
 from tests.agents.provider.reply import say
 from tests.web.browser import bar, button, chromium
-from tests.web.house import House, house
 from tests.web.people import Person, person
+from tests.web.restartable_server import RestartableServer, restartable_server
 from tests.web.talking import talker
 
 import pullcord
@@ -50,7 +50,7 @@ async def measure(folder: Path) -> list[Figure]:
 
 
 @asynccontextmanager
-async def _somebody(browser: Browser, here: House) -> AsyncGenerator[Person]:
+async def _somebody(browser: Browser, here: RestartableServer) -> AsyncGenerator[Person]:
     async with person(browser, here.base) as ana:
         await ana.gets_in(here)
         yield ana
@@ -64,7 +64,7 @@ async def _press_cancel(ana: Person) -> float:
     return at_ms / 1000
 
 
-async def _opened(ana: Person, here: House, run: RunHandle) -> None:
+async def _opened(ana: Person, here: RestartableServer, run: RunHandle) -> None:
     await ana.page.goto(f"{here.base}#/runs/{run.id}")
     await expect(bar(ana.page)).to_have_attribute("data-state", "running")
     await expect(ana.page.locator("div.said").first).to_contain_text("word9")
@@ -76,7 +76,10 @@ async def _opened(ana: Person, here: House, run: RunHandle) -> None:
 async def _click_to_socket(browser: Browser, folder: Path) -> list[Figure]:
     folder.mkdir()
     samples: list[float] = []
-    async with talker() as (provider, agent), house(folder, talker=agent, bound_s=600) as here:
+    async with (
+        talker() as (provider, agent),
+        restartable_server(folder, talker=agent, bound_s=600) as here,
+    ):
         provider.script = lambda _: say(_WORDS, chunk_delay_s=0.005)
         async with _somebody(browser, here) as ana:
             for number in range(CANCELS):
@@ -86,7 +89,7 @@ async def _click_to_socket(browser: Browser, folder: Path) -> list[Figure]:
                 closed = await provider.async_wait_closed(number, timeout_s=30)
                 assert closed.closed_at is not None
                 samples.append(closed.closed_at - time.monotonic() + time.time() - pressed)
-                await run.reached(S.CANCELLED)
+                await run.wait_for(S.CANCELLED)
     over = f"{CANCELS} cancels in the middle of an answer"
     return [
         Figure("click to the provider's socket closed, p50", p50(samples) * 1e3, 75, "ms", over),
@@ -102,14 +105,14 @@ class _Flood:
     """
 
     async def speak(self, ctx: Context) -> None:
-        journal, lease = ctx.driver.site.journal, ctx.driver.mine.lease
+        journal, lease = ctx.live.services.journal, ctx.live.mine.lease
         ends, began, said = [0] * TEXTS, time.monotonic(), 0
         while True:
             due = min(int((time.monotonic() - began) * PER_SECOND), said + BATCH)
             turn: list[Any] = []
             for number in range(said, due):
                 part, text = number % TEXTS, f"word{number} "
-                turn.append(journal.say(lease, f"say-{part}", text, offset=ends[part]))
+                turn.append(journal.live_text.say(lease, f"say-{part}", text, offset=ends[part]))
                 ends[part] += len(text)
             if "refused" in await asyncio.gather(*turn):
                 await ctx.checkpoint()  # somebody has stopped it
@@ -147,8 +150,8 @@ async def _under_a_flood(browser: Browser, folder: Path) -> list[Figure]:
     folder.mkdir()
     asked, in_effect, seen = list[float](), list[float](), list[float]()
     keys, came, drawn, longest = list[float](), list[float](), list[float](), list[float]()
-    free: Any = pullcord.Agent(_Flood().speak, limits=Never())
-    made = house(folder, flood=free, bound_s=600)
+    free: Any = pullcord.AgentConfig(_Flood().speak, limits=Never())
+    made = restartable_server(folder, flood=free, bound_s=600)
     async with made as here, _somebody(browser, here) as ana:
         await ana.context.add_init_script(_COUNTING)
         await ana.page.reload()
@@ -198,7 +201,7 @@ async def _rates(ana: Person) -> tuple[float, float]:
 async def _first_paint(browser: Browser, folder: Path) -> list[Figure]:
     folder.mkdir()
     page, bare = list[float](), list[float]()
-    async with house(folder, bound_s=300) as here, _bare_page() as url:
+    async with restartable_server(folder, bound_s=300) as here, _bare_page() as url:
         for _ in range(PAINTS):  # each in a browser that has never been here, in turns
             async with person(browser, here.base) as ana:
                 await ana.gets_in(here)
@@ -260,11 +263,11 @@ _KEY_TO_PAINT = """() => new Promise((done) => {
 
 async def _many_events(browser: Browser, folder: Path) -> list[Figure]:
     folder.mkdir()
-    free: Any = pullcord.Agent(_busy, limits=Never())
-    async with house(folder, busy=free, bound_s=300) as here:
+    free: Any = pullcord.AgentConfig(_busy, limits=Never())
+    async with restartable_server(folder, busy=free, bound_s=300) as here:
         run = await here.start("busy")
-        await run.reached(S.WAITING)
-        records = (await run.look()).seq
+        await run.wait_for(S.WAITING)
+        records = (await run.snapshot()).seq
         async with _somebody(browser, here) as ana:
             await ana.page.evaluate(_LONGEST)
             began = time.monotonic()

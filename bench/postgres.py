@@ -50,7 +50,7 @@ async def _a_control(server: Server) -> list[Figure]:
     url, late = server.url(), list[float]()
     async with Journal.open(url) as theirs, Journal.open(url) as mine:
         heard = threading.Event()
-        stop = theirs.watch(lambda _: heard.set())
+        stop = theirs.changes.watch(lambda _: heard.set())
         await born(mine, "r1")
         for number in range(CONTROLS):
             heard.clear()

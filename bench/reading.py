@@ -15,7 +15,7 @@ from bench.runs import add, born, steps
 from pullcord.core.commands import Pause
 from pullcord.core.events import Created
 from pullcord.journal.journal import Journal
-from pullcord.journal.ledger import Append, Order
+from pullcord.journal.rules.ledger import Append, Order
 
 STEPS = 1000
 PARKED = 100_000
@@ -97,7 +97,7 @@ async def _look(path: str) -> None:
             began = time.perf_counter()
             await journal.runs(limit=50)
             samples.append(time.perf_counter() - began)
-        await journal.claimable(agents=["churn"])
+        await journal.queue.claimable(agents=["churn"])
         pages = int(Path("/proc/self/statm").read_text().split()[1])
     print(p50(samples), pages * os.sysconf("SC_PAGE_SIZE"))
 

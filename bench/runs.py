@@ -9,7 +9,7 @@ import apsw
 from pullcord.core.events import Created, Event, StepFinished, StepStarted
 from pullcord.core.values import dump
 from pullcord.journal.journal import Journal
-from pullcord.journal.ledger import Append
+from pullcord.journal.rules.ledger import Append
 
 RESULT = dump("x" * 198)
 

@@ -15,7 +15,7 @@ from pullcord.core.commands import Pause
 from pullcord.core.events import Created
 from pullcord.core.states import TERMINAL
 from pullcord.journal.journal import Journal
-from pullcord.journal.ledger import Append, Order
+from pullcord.journal.rules.ledger import Append, Order
 
 LIVE = 1000
 PARKED = 100_000
@@ -90,7 +90,7 @@ async def alive(path: str, count: int) -> None:
         start = time.perf_counter()
         go.set()
         for run in (warm, *runs):
-            await run.reached(*TERMINAL)
+            await run.wait_for(*TERMINAL)
         ended_s = time.perf_counter() - start
         done = await runtime.list(states=[RunState.COMPLETED], limit=count + 1)
     print(began_s, each, ended_s, len(done) - 1)

@@ -11,8 +11,8 @@ import msgspec
 
 from bench.figures import Figure, p50
 from bench.runs import add, born, steps
-from pullcord.core.redaction import Redactor
-from pullcord.core.secrets import Secrets
+from pullcord.core.text.redaction import Redactor
+from pullcord.core.text.secrets import Secrets
 from pullcord.journal.journal import Journal
 
 PAIRS = 1000
@@ -68,7 +68,7 @@ def _an_event() -> list[Figure]:
         took: list[float] = []
         for _ in range(5000):
             began = time.perf_counter()
-            journal.sealed(intent)
+            journal.seal.event(intent)
             took.append(time.perf_counter() - began)
         size = len(msgspec.json.encode(intent))
         over = f"p50 of 5,000; {size} bytes"

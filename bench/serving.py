@@ -13,8 +13,8 @@ from typing import Any
 import pullcord
 from bench.figures import Figure, p50, p99
 from pullcord import Context, RunState
-from pullcord.server.keeper import Keeper
-from pullcord.server.standing import Standing, listen
+from pullcord.server.credentials import Keeper
+from pullcord.server.standalone import Standalone, listen
 
 CONTROLS = 300
 STALLED = 500
@@ -182,7 +182,7 @@ async def serve(folder: Path) -> None:
     async with pullcord.open(folder / "store.db", agents={"writes": writes}) as runtime:
         long, short, other = [await runtime.start("writes", n) for n in (PAGES, 0, 0)]
         for run in (long, short, other):
-            await run.reached(RunState.WAITING)
+            await run.wait_for(RunState.WAITING)
         bare: list[float] = []
         for number in range(CONTROLS):
             began = time.monotonic()
@@ -190,7 +190,7 @@ async def serve(folder: Path) -> None:
             bare.append((time.monotonic() - began) * 1000)
         line = listen("127.0.0.1", 0)
         port = line.getsockname()[1]
-        server = Standing(runtime, line, keeper=keeper, hosts=[f"127.0.0.1:{port}"])
+        server = Standalone(runtime, line, keeper=keeper, hosts=[f"127.0.0.1:{port}"])
         await server.start()
         _, token = keeper.give(kind="token", name="bench", right="admin", lasts_s=3600)
         _say({"port": port, "token": token, "long": long.id, "short": short.id, "bare_ms": bare})

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pullcord
 from bench.figures import Figure, p50
-from pullcord import Context, Habits
+from pullcord import Context, Timing
 
 STEPS = 200
 TURNS = 60
@@ -30,20 +30,20 @@ async def _cost() -> Figure:
         for number in range(STEPS):
             await ctx.step("work", work, number)
 
-    async def cpu_s(habits: Habits) -> float:
-        async with pullcord.open(":memory:", agents={"agent": agent}, habits=habits) as runtime:
+    async def cpu_s(timing: Timing) -> float:
+        async with pullcord.open(":memory:", agents={"agent": agent}, timing=timing) as runtime:
             began = time.process_time()
             await (await runtime.start("agent")).result()
             return time.process_time() - began
 
-    seen, unseen = Habits(), Habits(watch_starts=False)
+    seen, unseen = Timing(), Timing(watch_starts=False)
     await cpu_s(seen)
     ratios: list[float] = []
     for number in range(TURNS):
         took: dict[bool, float] = {}
-        for habits in (seen, unseen) if number % 2 else (unseen, seen):
+        for timing in (seen, unseen) if number % 2 else (unseen, seen):
             gc.collect()  # what the one has left is not the other's cost
-            took[habits.watch_starts] = await cpu_s(habits)
+            took[timing.watch_starts] = await cpu_s(timing)
         ratios.append(took[True] / took[False])
     more = (p50(ratios) - 1) * 100  # of neighbours: the machine is as busy for both
     over = f"the median of {TURNS} pairs of runs of {STEPS} steps each, in turns"

@@ -7,11 +7,11 @@ from bench.figures import Figure, p50
 from bench.runs import add, born, steps
 from pullcord.core.commands import Pause, Resume
 from pullcord.core.events import Created
-from pullcord.journal.anchor import AnchorFile, anchor_of
+from pullcord.journal.evidence.anchor import AnchorFile, anchor_of
+from pullcord.journal.evidence.verify import VerifyReport, verify
 from pullcord.journal.journal import Journal
-from pullcord.journal.ledger import Append, Order
-from pullcord.journal.sqlite_look import looking_at
-from pullcord.journal.verify import Report, verify
+from pullcord.journal.rules.ledger import Append, Order
+from pullcord.journal.sqlite.read_only import looking_at
 
 RUNS = 1000
 STOPS = 10  # of each: asked for and in effect
@@ -51,9 +51,9 @@ async def _the_records(path: Path) -> Figure:
     return Figure("records verified", report.records / took, 50_000, "/s", over, True)
 
 
-def _checked(path: Path, run: str | None) -> tuple[float, Report]:
+def _checked(path: Path, run: str | None) -> tuple[float, VerifyReport]:
     samples: list[float] = []
-    report = Report(broken=[])
+    report = VerifyReport(broken=[])
     for _ in range(ROUNDS):
         began = time.perf_counter()
         anchor = AnchorFile(anchor_of(path))

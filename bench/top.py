@@ -12,9 +12,9 @@ from bench.runs import add, born
 from pullcord.core.commands import Cancel
 from pullcord.core.events import Created, StepFinished, StepStarted
 from pullcord.journal.journal import Journal
-from pullcord.journal.ledger import Append, Change, Order
+from pullcord.journal.rules.ledger import Append, Change, Order
 from pullcord.tui.app import Top
-from pullcord.tui.local import Local
+from pullcord.tui.local_source import LocalSource
 
 RUNS = 1000
 BUSY = 20
@@ -28,7 +28,7 @@ async def measure(folder: Path) -> list[Figure]:
         await _fill(journal)
     async with Journal.open(path) as journal:
         began = time.perf_counter()
-        app = Top(Local(journal, me="bench", name="bench"), "bench")
+        app = Top(LocalSource(journal, me="bench", name="bench"), "bench")
         async with app.run_test(size=(200, 50)) as pilot:
             while not len(app.roster):
                 await pilot.pause()

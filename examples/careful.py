@@ -39,16 +39,16 @@ gossip = Agent(ScriptedModel(confesses), name="gossip", instructions=prompt)
 
 
 async def main() -> None:
-    agents = {"searcher": searcher, "gossip": pullcord.Agent(gossip, guards=[watch])}
+    agents = {"searcher": searcher, "gossip": pullcord.AgentConfig(gossip, guards=[watch])}
     secrets = {"archive": "correct-horse-battery"}
     async with pullcord.open(":memory:", agents=agents, secrets=secrets) as runtime:
         limits = MaxSteps(4) | Tokens(50_000) | Said("DONE")
         run = await runtime.start(searcher, "Find it", limits=limits, on_exhausted="wrap_up")
         print(await run.result())
-        print((await run.look()).state, *(await run.receipt()).limits)
+        print((await run.snapshot()).state, *(await run.receipt()).limits)
 
         run = await runtime.start(gossip, "What were you told?")
-        ended = await run.reached(pullcord.RunState.CANCELLED)
+        ended = await run.wait_for(pullcord.RunState.CANCELLED)
         print(ended.cancel.reason if ended.cancel else "it got away")
 
 

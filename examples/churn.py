@@ -23,7 +23,7 @@ async def main() -> None:
         run = await runtime.start("churn")
         await started.wait()
         await run.pause(by="ana", reason="all of them?")  # from anywhere: CLI, another process
-        await run.reached(pullcord.RunState.PAUSED)
+        await run.wait_for(pullcord.RunState.PAUSED)
         await run.redirect("score EU customers only", by="ana")
         await run.resume(by="ana")
         print(await run.result())

@@ -38,7 +38,7 @@ async def mail(ctx: pullcord.Context) -> None:
 async def main() -> None:
     async with pullcord.open(":memory:", agents={"mail": mail}) as runtime:
         run = await runtime.start("mail")
-        waiting = await run.reached(pullcord.RunState.WAITING)
+        waiting = await run.wait_for(pullcord.RunState.WAITING)
         await run.approve(waiting.open_questions()[0], by="ana")  # this one call, no other
         async for _, item in run.events():
             if "crunching" in str(item):  # what a tool puts out is streamed

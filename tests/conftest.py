@@ -9,10 +9,13 @@ import pytest
 from hypothesis import HealthCheck, settings
 from xdist.scheduler.loadscope import LoadScopeScheduling  # pyright: ignore[reportMissingTypeStubs]
 
-# A shell starts what it puts in the background with Ctrl-C ignored, and every process of the tests
-# would inherit that: those that are to be interrupted would never end.
+# A shell starts what it puts in the background with Ctrl-C ignored, `nohup` starts it with a hangup
+# ignored, and every process of the tests would inherit that: those that are to be interrupted would
+# never end.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 FULL = os.environ.get("PULLCORD_CAMPAIGN") == "full"
 

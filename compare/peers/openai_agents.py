@@ -8,9 +8,6 @@ import asyncio
 import time
 from typing import Any
 
-from agents.result import RunResultStreaming
-from openai import AsyncOpenAI
-
 from agents import (
     Agent,
     OpenAIChatCompletionsModel,
@@ -20,6 +17,9 @@ from agents import (
     function_tool,
     set_tracing_disabled,
 )
+from agents.result import RunResultStreaming
+from openai import AsyncOpenAI
+
 from compare import afterwards
 from compare.situations import WORDS_BEFORE, Values
 from compare.stage import Stage, ms_between, short, told_of, told_running, words_in

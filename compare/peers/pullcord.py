@@ -163,7 +163,7 @@ async def cancel_parallel(stage: Stage) -> Values:
     async with opened(again) as runtime:
         run = await _second_of_two(again, runtime)
         await run.pause()
-        await run.reached(RunState.PAUSED)
+        await run.wait_for(RunState.PAUSED)
         await run.resume()
         await run.result()
     return {
@@ -193,7 +193,7 @@ async def pause_stream(stage: Stage) -> Values:
         await enough.wait()
         asked = time.monotonic()
         await run.pause()
-        await run.reached(RunState.PAUSED)
+        await run.wait_for(RunState.PAUSED)
         after = [at for at in shown if at > asked]
         await run.resume()
         await run.result()
@@ -232,7 +232,7 @@ async def first_life(stage: Stage, prompt: str) -> Values:
 async def second_life(stage: Stage, prompt: str) -> Values:
     async with opened(stage) as runtime:
         run = await runtime.get("r1")
-        found = await run.reached(RunState.WAITING, RunState.COMPLETED)
+        found = await run.wait_for(RunState.WAITING, RunState.COMPLETED)
         questions = found.open_questions()
         text = found.questions[questions[0]].text if questions else ""
         return {
@@ -245,7 +245,7 @@ async def second_life(stage: Stage, prompt: str) -> Values:
 async def approval_message(stage: Stage) -> Values:
     async with opened(stage) as runtime:
         run = await runtime.start("agent", "TOOL send_mail", thread="t")
-        await run.reached(RunState.WAITING)
+        await run.wait_for(RunState.WAITING)
 
         async def send(text: str) -> Any:
             await run.redirect(text)

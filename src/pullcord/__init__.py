@@ -7,6 +7,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from pullcord import adapters as adapters
+    from pullcord import engines as engines
     from pullcord import errors as errors
     from pullcord import events as events
     from pullcord import guard as guard
@@ -30,32 +32,31 @@ if TYPE_CHECKING:
         RunStopped,
         StepError,
     )
-    from pullcord.runtime.agents import Agent
+    from pullcord.runtime.agents import AgentConfig
     from pullcord.runtime.context import Context, PlanStep
     from pullcord.runtime.handle import RunHandle
     from pullcord.runtime.opening import open_runtime as open
+    from pullcord.runtime.policy import Retry, always, shell, tool
+    from pullcord.runtime.processes.started_work import shared
     from pullcord.runtime.runtime import Runtime
-    from pullcord.runtime.shell import shell
-    from pullcord.runtime.site import Habits
-    from pullcord.runtime.started import shared
-    from pullcord.runtime.tools import Retry, always, tool
+    from pullcord.runtime.services import Timing
 
 __version__ = "0.2.0.dev0"
 
 _HOME = {
     "Ack": "core.acks",
-    "Agent": "runtime.agents",
+    "AgentConfig": "runtime.agents",
     "Call": "core.calls",
     "Context": "runtime.context",
     "Event": "core.events",
-    "Habits": "runtime.site",
+    "Timing": "runtime.services",
     "Interrupted": "errors",
     "NotDone": "errors",
     "PlanStep": "runtime.context",
     "PullcordError": "errors",
     "Receipt": "core.receipts",
     "Record": "core.events",
-    "Retry": "runtime.tools",
+    "Retry": "runtime.policy",
     "Run": "core.run",
     "RunCancelled": "errors",
     "RunFailed": "errors",
@@ -65,22 +66,33 @@ _HOME = {
     "Runtime": "runtime.runtime",
     "StepError": "errors",
     "ToolContext": "core.calls",
-    "always": "runtime.tools",
+    "always": "runtime.policy",
     "open": "runtime.opening",
-    "shared": "runtime.started",
-    "shell": "runtime.shell",
-    "tool": "runtime.tools",
+    "shared": "runtime.processes.started_work",
+    "shell": "runtime.policy",
+    "tool": "runtime.policy",
 }
 
-_MODULES = ("errors", "events", "guard", "hooks", "limits", "options", "runs", "tools")
+_RENAMED = {"Agent": "AgentConfig", "Habits": "Timing"}
+_MODULES = (
+    "adapters",
+    "engines",
+    "errors",
+    "events",
+    "guard",
+    "hooks",
+    "limits",
+    "options",
+    "runs",
+    "tools",
+)
 
 __all__ = [
     "Ack",
-    "Agent",
+    "AgentConfig",
     "Call",
     "Context",
     "Event",
-    "Habits",
     "Interrupted",
     "NotDone",
     "PlanStep",
@@ -96,6 +108,7 @@ __all__ = [
     "RunStopped",
     "Runtime",
     "StepError",
+    "Timing",
     "ToolContext",
     "always",
     "open",
@@ -113,6 +126,8 @@ def __dir__() -> list[str]:
 def __getattr__(name: str) -> Any:
     if name in _MODULES:
         return import_module(f"pullcord.{name}")
+    if name in _RENAMED:
+        raise AttributeError(f"pullcord.{name} is called pullcord.{_RENAMED[name]} now")
     if name not in _HOME:
         raise AttributeError(f"module 'pullcord' has no attribute {name!r}")
     module = import_module(f"pullcord.{_HOME[name]}")

@@ -1,5 +1,5 @@
 """`python -m pullcord` is `pullcord`."""
 
-from pullcord.cli.entry import command
+from pullcord.cli.startup import command
 
 command()

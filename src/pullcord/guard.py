@@ -1,5 +1,6 @@
 """Guards: over what an agent says, before anybody sees it (`Phrase`, `Pattern`, `Check`, `canary`),
-and over a run that nobody is looking at (`Runaway`). Given to an `Agent`, to `open`, to a start.
+and over a run that nobody is looking at (`Runaway`). Given to an `AgentConfig`, to `open`, to a
+start.
 
 Every guard over text has `on_hit`. Its default is the same for all of them: `"pause"`, so that a
 person looks and resumes, which asks the model again, or cancels. `"cancel"` ends the run and
@@ -8,8 +9,8 @@ quarantines what it has said. Either way the match is shown to nobody."""
 from collections.abc import Iterable
 from hashlib import sha256
 
-from pullcord.core.screening import Check, Guard, OnHit, Pattern, Phrase, Prompt
-from pullcord.core.trail import Runaway
+from pullcord.core.action_trail import Runaway
+from pullcord.core.text.screening import Check, Guard, OnHit, Pattern, Phrase, Prompt
 from pullcord.core.values import check_text
 from pullcord.errors import InvalidInput
 

@@ -7,6 +7,6 @@ by one process at a time. A hook that fails, hangs or blocks delays no agent and
 """
 
 from pullcord.core.notices import Moved, Notice
-from pullcord.runtime.webhook import Webhook
+from pullcord.runtime.hooks.webhook import Webhook
 
 __all__ = ["Moved", "Notice", "Webhook"]

@@ -4,9 +4,9 @@ sooner.
 Type checkers and the test of the architecture read the same import beside it::
 
     if TYPE_CHECKING:
-        from pullcord.journal import address
+        from pullcord.journal.postgres import address
     else:
-        address = lazy_import("pullcord.journal.address")
+        address = lazy_import("pullcord.journal.postgres.address")
 """
 
 from importlib import import_module

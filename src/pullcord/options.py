@@ -1,16 +1,16 @@
 """What `pullcord.open` takes beside a path: agents, timing, secrets and a clock."""
 
-from pullcord.core.secrets import Kept
+from pullcord.core.text.secrets import Kept
 from pullcord.journal.clock import BootTime, Clock, SystemClock
-from pullcord.runtime.agents import Agent, Foreign
-from pullcord.runtime.site import Habits
+from pullcord.runtime.agents import AgentConfig, Foreign
+from pullcord.runtime.services import Timing
 
 __all__ = [
-    "Agent",
+    "AgentConfig",
     "BootTime",
     "Clock",
     "Foreign",
-    "Habits",
     "Kept",
     "SystemClock",
+    "Timing",
 ]

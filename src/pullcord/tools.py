@@ -7,10 +7,7 @@ and `approve=` are handed the `Call`. A command leaves a `CommandResult`, a tool
 """
 
 from pullcord.core.calls import Call, Happened, ToolContext
-from pullcord.runtime.calling import Command, CommandResult
-from pullcord.runtime.queued import Queued
-from pullcord.runtime.shell import shell
-from pullcord.runtime.tools import (
+from pullcord.runtime.policy import (
     CommandTool,
     Declared,
     DeferredTool,
@@ -18,8 +15,10 @@ from pullcord.runtime.tools import (
     Retry,
     Tool,
     always,
+    shell,
     tool,
 )
+from pullcord.runtime.tools.tool_call import Command, CommandResult, Queued
 
 __all__ = [
     "Call",

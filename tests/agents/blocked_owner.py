@@ -22,7 +22,7 @@ from pullcord.journal.journal import Journal
 from tests.agents.provider.dialect_models import model_for
 from tests.agents.provider.dialects import Dialect
 from tests.promises.owners import hear, say
-from tests.runs.stage import seen, shown
+from tests.runs.observed_runs import seen, shown
 
 
 def block(how: str) -> None:

@@ -7,14 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias, get_args
 
-from pullcord import RunHandle
-from pullcord import RunState as S
+from pullcord import RunHandle, RunState
 from pullcord.core.acks import Ack
 from pullcord.core.events import CancelRequested, PauseRequested, StepFailed, StepStarted, TextEnded
 from tests.agents.line import Line
 from tests.agents.provider.reply import Reply, rate_limited, say, server_error
 from tests.agents.provider.seen import Seen
-from tests.runs.stage import seen
+from tests.runs.observed_runs import seen
 
 Phase: TypeAlias = Literal[
     "at once", "begun", "some turns later", "no headers", "headers only", "between chunks",
@@ -129,7 +128,7 @@ async def strike(here: Line, blow: Blow, tally: Tally, thread: str) -> None:
             await _stopped(here, blow, run, tally, at)
     except TooLate:
         assert blow.phase not in HELD
-        assert (await run.look()).state is S.COMPLETED
+        assert (await run.snapshot()).state is RunState.COMPLETED
         tally.missed += 1
     tally.done += 1
     await here.is_quiet()
@@ -158,7 +157,7 @@ async def _stopped(here: Line, blow: Blow, run: RunHandle, tally: Tally, at: int
         assert (await run.cancel(now=True, by="ana")).holds
     shown = await here.shown(run) or await _text(here, run)  # it may have been closed by now
     receipt = await run.receipt()
-    assert receipt.state is (S.PAUSED if is_pause else S.CANCELLED)
+    assert receipt.state is (RunState.PAUSED if is_pause else RunState.CANCELLED)
     assert receipt.attention == (), receipt
     asked = len(here.provider.seen)
     await _was_closed(here, blow, tally, at, acked_at)
@@ -184,7 +183,7 @@ async def _redirected(here: Line, blow: Blow, run: RunHandle, tally: Tally, at: 
     assert await run.result() == "Fine." or blow.phase not in HELD
     await _was_closed(here, blow, tally, at, acked_at)
     last = here.provider.seen[-1].raw
-    told = (await run.look()).instructions.values()
+    told = (await run.snapshot()).instructions.values()
     assert [one.status for one in told] == ["delivered"] * len(words)
     assert [last.count(word.encode()) for word in words] == [1] * len(words)
     if blow.phase in HELD:

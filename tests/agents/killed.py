@@ -16,15 +16,14 @@ from pydantic_ai.models import ModelRequestParameters, StreamedResponse
 from pydantic_ai.settings import ModelSettings
 
 import pullcord
-from pullcord import Habits, RunHandle, RunState, Runtime
+from pullcord import RunHandle, RunState, Runtime, Timing
 from pullcord.errors import RunNotFound
 from pullcord.journal.journal import Journal
-from pullcord.journal.reading import Cursor
 from pullcord.journal.store import LiveText
+from pullcord.journal.stored_runs.run_records import Cursor
 from pullcord.testing.crashing import CrashReport, Witness
 from pullcord.testing.scripted import ScriptedModel
-from tests.agents.desk import told_on
-from tests.agents.office import (
+from tests.agents.interrupted_conversation import (
     NEXT_PROMPT,
     NEXT_RUN,
     PROMPT,
@@ -35,8 +34,9 @@ from tests.agents.office import (
     call_of,
     planner,
 )
+from tests.agents.scripted_agents import told_on
 
-HABITS: Final = Habits(quiet_s=0.005, lease_s=600, stop_grace_s=0.1)
+HABITS: Final = Timing(quiet_s=0.005, lease_s=600, stop_grace_s=0.1)
 BOUND_S: Final = 120
 
 
@@ -78,7 +78,7 @@ async def a_conversation(journal: Journal, witness: Witness) -> None:
     agents = {"planner": planner(_Heard(tell), do)}
     async with (
         asyncio.timeout(BOUND_S),
-        Runtime(journal, agents=agents, habits=HABITS) as runtime,
+        Runtime(journal, agents=agents, timing=HABITS) as runtime,
     ):
         run = await runtime.start("planner", PROMPT, run_id=RUN, thread=THREAD)
         witness("started")
@@ -96,7 +96,7 @@ async def _view(run: RunHandle, witness: Witness) -> None:
 
 async def see_through(run: RunHandle, journal: Journal, did: list[str]) -> None:
     """Allow it, and tell what is asked, as somebody would who knows the world."""
-    while not (now := await run.look()).ended:
+    while not (now := await run.snapshot()).ended:
         for name in now.open_questions():
             asked = now.questions[name]
             if asked.kind == "approval":
@@ -105,7 +105,7 @@ async def see_through(run: RunHandle, journal: Journal, did: list[str]) -> None:
                 call = call_of(asked.step, await journal.read(run.id))
                 said: Any = {"happened": f"saw {call}"} if call in did else "run"
                 await run.answer(name, said, by="bo")
-        async with aclosing(journal.subscribe(run.id, after=Cursor(now.seq))) as more:
+        async with aclosing(journal.changes.subscribe(run.id, after=Cursor(now.seq))) as more:
             await anext(more)
 
 
@@ -133,7 +133,7 @@ async def aftermath(report: CrashReport) -> Happened | None:
     agents = {"planner": planner(_Heard(lambda sent: it.requests.append(list(sent))), do)}
     async with (
         asyncio.timeout(BOUND_S),
-        pullcord.open(report.path, agents=agents, habits=HABITS) as runtime,
+        pullcord.open(report.path, agents=agents, timing=HABITS) as runtime,
     ):
         try:
             run = await runtime.get(RUN)
@@ -141,12 +141,12 @@ async def aftermath(report: CrashReport) -> Happened | None:
             assert "started" not in report.acked
             return None
         await see_through(run, runtime.journal, it.did)
-        it.runs[RUN] = await run.look()
+        it.runs[RUN] = await run.snapshot()
         if it.runs[RUN].state is RunState.COMPLETED:
             it.results[RUN] = await run.result()
         after = await runtime.start("planner", NEXT_PROMPT, run_id=NEXT_RUN, thread=THREAD)
         await after.result()
-        it.runs[NEXT_RUN] = await after.look()
+        it.runs[NEXT_RUN] = await after.snapshot()
         it.records = await runtime.journal.read(RUN)
         it.history = await told_on(runtime.journal, THREAD)
     return it

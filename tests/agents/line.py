@@ -12,12 +12,12 @@ from pydantic_ai.models import Model
 from pullcord import RunHandle, Runtime
 from pullcord.journal.store import joined
 from pullcord.testing import ManualClock
-from tests.agents.desk import desk
 from tests.agents.provider.dialect_models import model_for
 from tests.agents.provider.dialects import Dialect
 from tests.agents.provider.fake import FakeProvider
 from tests.agents.provider.reply import Reply, say
-from tests.runs.office import until
+from tests.agents.scripted_agents import runtime_of
+from tests.runs.tool_maker import until
 
 
 class Line:
@@ -41,7 +41,7 @@ class Line:
 
     async def shown(self, run: RunHandle) -> str:
         """What the journal has accepted and not closed yet."""
-        return "".join(joined(await self.runtime.journal.live_text(run.id)).values())
+        return "".join(joined(await self.runtime.journal.live_text.unended(run.id)).values())
 
     async def is_still_usable(self, thread: str = "t1") -> None:
         """The next turn on the thread is taken by a provider that is strict."""
@@ -85,7 +85,7 @@ async def line(
         async with model_for(dialect, url, max_retries=max_retries) as model:
             pool_of(model)._max_connections = connections
             here = Line(dialect, provider, model, tools, wrap)
-            async with desk(here.agent, path, **more) as here.runtime:
+            async with runtime_of(here.agent, path, **more) as here.runtime:
                 yield here
 
 

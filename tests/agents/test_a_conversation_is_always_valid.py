@@ -8,13 +8,16 @@ from hypothesis import strategies as st
 from pydantic_ai import Agent
 from pydantic_ai import messages as m
 
-from pullcord import Agent as Registered
+from pullcord import AgentConfig as Registered
+from pullcord import RunState
+from pullcord.adapters.conversation import apply_delta, delta
 from pullcord.agents.pydantic_ai import PydanticAgent, check_messages, mended
-from pullcord.agents.pydantic_ai.messages import Messages, apply_delta, delta
+from pullcord.agents.pydantic_ai.dialect import DIALECT
+from pullcord.agents.pydantic_ai.messages import Messages
 from pullcord.core.events import TextEnded
 from pullcord.testing.scripted import Delay, Say, ScriptedModel
-from tests.agents.desk import QUICK, desk, plain
-from tests.runs.stage import S, happened, shown, stage
+from tests.agents.scripted_agents import QUICK, plain, runtime_of
+from tests.runs.observed_runs import happened, runtime_with, shown
 
 
 def user(text: str) -> m.ModelRequest:
@@ -81,7 +84,7 @@ async def test_a_conversation_from_elsewhere_can_be_gone_on_with() -> None:
     model = ScriptedModel(["Yes."])
     agent = Agent(model, name="talker")
     history = m.ModelMessagesTypeAdapter.dump_python(POISONED["one of two"], mode="json")
-    async with desk(agent) as runtime:
+    async with runtime_of(agent) as runtime:
         run = await runtime.start(agent, {"prompt": "go on?", "messages": history})
         assert await run.result() == "Yes."
     assert check_messages(model.requests[0]) == []
@@ -128,19 +131,19 @@ def test_what_is_stored_of_a_conversation_makes_it_whole_again(steps: list[Any])
     found: Messages = []
     for keep, new in steps:
         messages = [*known[:keep], *new]
-        apply_delta(found, delta(known, messages))
+        apply_delta(found, delta(known, messages, DIALECT), DIALECT)
         assert found == messages == known
 
 
 @pytest.mark.parametrize("rest", [" and the rest.", "The first half and the rest."])
 async def test_an_answer_that_was_cut_is_in_the_next_request_and_gone_on_with(rest: str) -> None:
     model = ScriptedModel([[Say("The first"), Delay()], [Say(" half"), Delay()], [Say(rest)]])
-    async with stage(agent=Agent(model, name="talker"), habits=QUICK) as runtime:
+    async with runtime_with(agent=Agent(model, name="talker"), timing=QUICK) as runtime:
         run = await runtime.start("agent", "write")
         for seen_of_it in ("The first", " half"):
             await shown(run, seen_of_it)
             await run.pause(now=True)
-            await run.reached(S.PAUSED)
+            await run.wait_for(RunState.PAUSED)
             await run.resume()
         assert await run.result() == "The first half and the rest."
     assert plain(model.requests[1])[-2:-1] == [("text", "The first")]
@@ -151,11 +154,11 @@ async def test_an_answer_that_was_cut_is_in_the_next_request_and_gone_on_with(re
 async def test_an_agent_may_say_that_an_answer_is_asked_for_again() -> None:
     model = ScriptedModel([[Say("The first half"), Delay()], [Say("All of it.")]])
     body = PydanticAgent(Agent(model, name="talker"), continues=False)
-    async with stage(agent=Registered(body), habits=QUICK) as runtime:
+    async with runtime_with(agent=Registered(body), timing=QUICK) as runtime:
         run = await runtime.start("agent", "write")
         await shown(run, "The first half")
         await run.pause(now=True)
-        await run.reached(S.PAUSED)
+        await run.wait_for(RunState.PAUSED)
         await run.resume()
         assert await run.result() == "All of it."
     assert plain(model.requests[1]) == plain(model.requests[0])
@@ -164,11 +167,11 @@ async def test_an_agent_may_say_that_an_answer_is_asked_for_again() -> None:
 async def test_an_answer_that_was_cut_is_gone_on_with_where_the_provider_can() -> None:
     model = ScriptedModel([[Say("The first half"), Delay()], [Say(" and the rest.")], "ok"])
     body = PydanticAgent(Agent(model, name="talker"), continues=True)
-    async with stage(agent=Registered(body), habits=QUICK) as runtime:
+    async with runtime_with(agent=Registered(body), timing=QUICK) as runtime:
         run = await runtime.start("agent", "write", thread="t1")
         await shown(run, "The first half")
         await run.pause()
-        await run.reached(S.PAUSED)
+        await run.wait_for(RunState.PAUSED)
         await run.resume()
         assert await run.result() == "The first half and the rest."
         texts = await happened(runtime, run.id, TextEnded)

@@ -12,11 +12,11 @@ from pydantic_ai.mcp import MCPToolset
 from pydantic_ai.toolsets import FunctionToolset
 
 import pullcord
-from pullcord import Context, NotDone, RunFailed, StepError
+from pullcord import Context, NotDone, RunFailed, RunState, StepError
 from pullcord.agents.pydantic_ai import subagent
 from pullcord.errors import InvalidInput
 from pullcord.testing.scripted import Call, ScriptedModel
-from tests.runs.stage import S, question, stage
+from tests.runs.observed_runs import question, runtime_with
 
 SENT: list[str] = []
 ALWAYS = {"approve": "always"}
@@ -128,16 +128,16 @@ async def test_a_name_that_no_server_lists_fails_the_run_before_a_model_is_asked
     tmp_path: Path,
 ) -> None:
     agent = clerk(Call("send_mail", {"to": "ana"}), toolsets=[mcp_server(tmp_path)])
-    async with stage(tools={"send_mial": ALWAYS}, clerk=agent) as runtime:
+    async with runtime_with(tools={"send_mial": ALWAYS}, clerk=agent) as runtime:
         run = await runtime.start("clerk", "go")
         with pytest.raises(RunFailed, match=r"No agent has a tool 'send_mial'.*'send_mail' meant"):
             await run.result()
-        assert not (await run.look()).steps
+        assert not (await run.snapshot()).steps
 
 
 async def test_a_name_that_a_server_lists_is_kept(tmp_path: Path) -> None:
     agent = clerk(Call("send_mail", {"to": "ana"}), toolsets=[mcp_server(tmp_path)])
-    async with stage(tools={"send_mail": ALWAYS}, clerk=agent) as runtime:
+    async with runtime_with(tools={"send_mail": ALWAYS}, clerk=agent) as runtime:
         run = await runtime.start("clerk", "go")
         assert await run.approve(await question(run))
         assert await run.result() == "Done."
@@ -150,7 +150,7 @@ async def test_a_call_of_almost_that_name_does_not_begin() -> None:
     def late(ctx: RunContext[Any]) -> FunctionToolset[Any]:
         return FunctionToolset([send_mail])
 
-    async with stage(tools={"send_mial": ALWAYS}, clerk=agent) as runtime:
+    async with runtime_with(tools={"send_mial": ALWAYS}, clerk=agent) as runtime:
         run = await runtime.start("clerk", "go")
         with pytest.raises(RunFailed, match=r"'send_mail' was not called.*'send_mial'"):
             await run.result()
@@ -164,7 +164,7 @@ async def test_a_function_agent_is_refused_the_call_that_is_meant() -> None:
     async def agent(ctx: Context) -> Any:
         return await ctx.tool(send_mail, "ana")
 
-    async with stage(tools={"send_mial": ALWAYS}, agent=agent) as runtime:
+    async with runtime_with(tools={"send_mial": ALWAYS}, agent=agent) as runtime:
         run = await runtime.start("agent")
         with pytest.raises(RunFailed, match=r"'send_mail' was not called.*'send_mial'"):
             await run.result()
@@ -178,11 +178,11 @@ async def test_a_name_that_no_code_mentions_is_warned_about_and_needs_attention(
         return await ctx.tool(send_mail, "ana")
 
     with caplog.at_level(logging.WARNING):
-        async with stage(tools={"transfer_funds": ALWAYS}, agent=agent) as runtime:
+        async with runtime_with(tools={"transfer_funds": ALWAYS}, agent=agent) as runtime:
             assert "mentions a tool 'transfer_funds'" in caplog.text
             run = await runtime.start("agent")
             assert await run.result() == "sent to ana"
-            [text] = (await run.look()).attention.values()
+            [text] = (await run.snapshot()).attention.values()
     assert "'transfer_funds'" in text
     assert "protects nothing" in text
 
@@ -193,12 +193,12 @@ async def test_a_name_that_code_mentions_is_no_trouble_in_a_run_that_does_not_ca
     async def agent(ctx: Context, given: str) -> Any:
         return await ctx.tool(send_mail, "ana") if given == "mail" else "nothing to send"
 
-    async with stage(tools={"send_mail": ALWAYS}, agent=agent) as runtime:
+    async with runtime_with(tools={"send_mail": ALWAYS}, agent=agent) as runtime:
         run = await runtime.start("agent", "no")
         assert await run.result() == "nothing to send"
-        assert not (await run.look()).attention
+        assert not (await run.snapshot()).attention
         other = await runtime.start("agent", "mail")
-        await other.reached(S.WAITING)
+        await other.wait_for(RunState.WAITING)
     assert "policy" not in caplog.text
     assert SENT == []
 
@@ -212,7 +212,7 @@ async def test_an_approval_by_name_is_not_lost_to_what_the_tool_declares() -> No
         except (InvalidInput, NotDone, StepError) as error:
             told.append(str(error))
 
-    async with stage(tools={"declared": ALWAYS}, agent=agent) as runtime:
+    async with runtime_with(tools={"declared": ALWAYS}, agent=agent) as runtime:
         await (await runtime.start("agent")).result()
     assert "wants it approved" in told[0]
     assert SENT == []

@@ -6,14 +6,13 @@ from typing import Any
 import pytest
 from pydantic_ai import Agent
 
-from pullcord import Context
-from pullcord import RunState as S
+from pullcord import Context, RunState
 from pullcord.core.events import Created
 from pullcord.errors import AgentUnknown, InvalidInput
-from pullcord.journal.ledger import Append
+from pullcord.journal.rules.ledger import Append
 from pullcord.testing.scripted import Call, Delay, Say, ScriptedModel
-from tests.agents.desk import Ledger, assert_valid, desk, plain
-from tests.runs.stage import World, names, shown, stage
+from tests.agents.scripted_agents import Ledger, assert_valid, plain, runtime_of
+from tests.runs.observed_runs import OutsideWorld, names, runtime_with, shown
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -27,12 +26,12 @@ async def test_a_paused_run_stays_as_it_is_and_goes_on_where_it_was() -> None:
     ]
     model = ScriptedModel(script)
     agent = Agent(model, tools=[ledger.slow], name="talker")
-    async with desk(agent) as runtime:
+    async with runtime_of(agent) as runtime:
         run = await runtime.start(agent, "note a", thread="t1")
         await ledger.begun.wait()
         await run.pause()
         ledger.go_on.set()
-        await run.reached(S.PAUSED)
+        await run.wait_for(RunState.PAUSED)
         before = await names(runtime, run.id)
         aside = await run.ask_aside("what are you doing?", by="ana")
         assert await aside.result() == "You asked me to note a, and I am at it."
@@ -53,14 +52,14 @@ async def test_it_is_answered_while_the_run_still_speaks_and_without_tools() -> 
     ledger = Ledger()
 
     agent = Agent(model, tools=[ledger.note], name="talker")
-    async with desk(agent) as runtime:
+    async with runtime_of(agent) as runtime:
         run = await runtime.start(agent, "tell me something")
         await shown(run, "Once upon a time")
         assert await (await run.ask_aside("what is it going to be?")).result() == "A tale."
         asked = str(plain(model.requests[1])[-1])
         assert "a side question" in asked
         assert "paused" not in asked  # it is not: the run speaks on
-        assert (await run.look()).state is S.RUNNING
+        assert (await run.snapshot()).state is RunState.RUNNING
         await run.cancel()
         await run.receipt()
     assert ("text", "Once upon a time") in plain(model.requests[1])
@@ -69,24 +68,24 @@ async def test_it_is_answered_while_the_run_still_speaks_and_without_tools() -> 
 
 async def test_a_function_is_not_asked_because_it_would_only_work_once_more(tmp_path: Path) -> None:
     """It has no model that could answer. A program that does not know the agent asks nothing."""
-    world = World()
+    world = OutsideWorld()
 
     async def agent(ctx: Context) -> str:
         await ctx.step("post", world.do, "posted")
         return "done"
 
     path = tmp_path / "runs.db"
-    async with stage(path, agent=agent) as runtime:
+    async with runtime_with(path, agent=agent) as runtime:
         run = await runtime.start("agent", run_id="r1")
         await run.result()
         with pytest.raises(InvalidInput, match="agent is a function, and has no model"):
             await run.ask_aside("Why?")
         assert len(await runtime.list()) == 1
-        async with stage(path) as elsewhere:
+        async with runtime_with(path) as elsewhere:
             with pytest.raises(AgentUnknown):
                 await (await elsewhere.get("r1")).ask_aside("Why?")
         born = Created(agent="agent", thread="t", aside=True, forked_from="r1", forked_at=1)
         await runtime.journal.append(Append(run_id="r2", events=[born], expected_seq=0))
-        ended = await (await runtime.get("r2")).reached(S.FAILED)  # whoever has started it
+        ended = await (await runtime.get("r2")).wait_for(RunState.FAILED)  # whoever has started it
         assert "has no model that could answer" in ended.error
     assert world.did == ["posted"]

@@ -7,13 +7,12 @@ import pytest
 from pydantic_ai import Agent
 from pydantic_ai.toolsets import FunctionToolset
 
-from pullcord import RunFailed, RunHandle, Runtime
-from pullcord import RunState as S
+from pullcord import RunFailed, RunHandle, RunState, Runtime
 from pullcord.agents.pydantic_ai import subagent
 from pullcord.core.events import Cancelled, ChildBorn, StepStarted
 from pullcord.testing.scripted import Call, ScriptedModel
-from tests.agents.desk import Ledger, assert_valid, plain
-from tests.runs.stage import HASTY, children, happened, seen, stage
+from tests.agents.scripted_agents import Ledger, assert_valid, plain
+from tests.runs.observed_runs import HASTY, children, happened, runtime_with, seen
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -37,7 +36,7 @@ class Pair:
         )
 
     def opened(self, path: Path | str = ":memory:", **more: Any) -> Any:
-        return stage(path, chief=self.chief, helper=self.helper, **more)
+        return runtime_with(path, chief=self.chief, helper=self.helper, **more)
 
     def returns(self) -> list[Any]:
         return [said[1] for said in plain(self.model.requests[-1]) if said[0] == "return"]
@@ -58,8 +57,8 @@ async def test_its_result_is_the_result_of_the_call(prefix: str) -> None:
         pair.ledger.go_on.set()
         assert await run.result() == "Done."
         assert await child.result() == "It is found."
-        assert (await child.look()).parent == run.id
-        assert (await child.look()).agent == "helper"
+        assert (await child.snapshot()).parent == run.id
+        assert (await child.snapshot()).agent == "helper"
     assert plain(pair.slow.requests[0]) == [("user", "find it")]
     assert pair.returns() == ["It is found."]
     assert pair.ledger.did == ["x"]
@@ -87,8 +86,8 @@ async def test_a_pause_holds_both_and_resume_lets_both_go_on() -> None:
         await pair.ledger.begun.wait()
         await run.pause()
         pair.ledger.go_on.set()
-        await run.reached(S.PAUSED)
-        await child.reached(S.PAUSED)
+        await run.wait_for(RunState.PAUSED)
+        await child.wait_for(RunState.PAUSED)
         assert pair.ledger.did == ["x"]
         assert len(pair.slow.requests) == 1
         await run.resume()
@@ -99,13 +98,13 @@ async def test_a_pause_holds_both_and_resume_lets_both_go_on() -> None:
 
 async def test_a_cancel_stops_the_child_first_and_the_next_turn_is_told() -> None:
     pair = Pair()
-    async with pair.opened(habits=HASTY) as runtime:
+    async with pair.opened(timing=HASTY) as runtime:
         run = await runtime.start(pair.chief, "go", thread="t1")
         child = await child_of(runtime, run)
         await pair.ledger.begun.wait()
         await run.cancel(by="ana")
         await run.receipt()
-        assert (await child.look()).state is S.CANCELLED
+        assert (await child.snapshot()).state is RunState.CANCELLED
         ends = [(await runtime.journal.read(r.id))[-1] for r in (child, run)]
         assert all(isinstance(end.event, Cancelled) for end in ends)
         assert ends[0].at_ms <= ends[1].at_ms
@@ -119,7 +118,7 @@ async def test_a_cancel_stops_the_child_first_and_the_next_turn_is_told() -> Non
 
 async def test_a_child_that_was_cancelled_alone_is_told_to_the_model() -> None:
     pair = Pair()
-    async with pair.opened(habits=HASTY) as runtime:
+    async with pair.opened(timing=HASTY) as runtime:
         run = await runtime.start(pair.chief, "go")
         child = await child_of(runtime, run)
         await pair.ledger.begun.wait()
@@ -141,7 +140,7 @@ async def test_the_failure_of_a_child_is_told_to_the_model() -> None:
         run = await runtime.start(pair.chief, "go")
         child = await child_of(runtime, run)
         assert await run.result() == "Done."
-        assert (await child.look()).state is S.FAILED
+        assert (await child.snapshot()).state is RunState.FAILED
     assert pair.returns()[0].startswith("failed:")
     assert "boom" in pair.returns()[0]
     assert_valid(pair.model)
@@ -151,7 +150,7 @@ async def test_a_restart_goes_on_with_the_same_child(tmp_path: Path) -> None:
     pair = Pair()
     policies = {"slow": {"effect": "idempotent"}}
     store = tmp_path / "runs.db"
-    async with pair.opened(store, habits=HASTY, tools=policies) as runtime:
+    async with pair.opened(store, timing=HASTY, tools=policies) as runtime:
         run = await runtime.start(pair.chief, "go", run_id="r1")
         child = await child_of(runtime, run)
         await pair.ledger.begun.wait()
@@ -174,7 +173,7 @@ async def test_a_child_that_has_begun_is_not_forgotten_when_somebody_says_someth
     pair = Pair()
     policies = {"slow": {"effect": "idempotent"}}
     store = tmp_path / "runs.db"
-    async with pair.opened(store, habits=HASTY, tools=policies) as runtime:
+    async with pair.opened(store, timing=HASTY, tools=policies) as runtime:
         run = await runtime.start(pair.chief, "go", run_id="r1")
         await child_of(runtime, run)
         await pair.ledger.begun.wait()
@@ -190,11 +189,11 @@ async def test_a_child_that_has_begun_is_not_forgotten_when_somebody_says_someth
 
 async def test_an_agent_that_the_runtime_does_not_know_is_refused_by_name() -> None:
     pair = Pair()
-    async with stage(chief=pair.chief) as runtime:
+    async with runtime_with(chief=pair.chief) as runtime:
         run = await runtime.start(pair.chief, "go")
         with pytest.raises(RunFailed, match="helper"):
             await run.result()
-        assert (await run.look()).children == {}
+        assert (await run.snapshot()).children == {}
     assert pair.slow.requests == []
 
 

@@ -35,9 +35,17 @@ from pullcord.core.events import (
 from pullcord.testing import crash_points
 from pullcord.testing.crashing import When
 from pullcord.testing.schedules import Tape
+from tests.agents.conversation_laws import bare, broken_laws
+from tests.agents.interrupted_conversation import (
+    MODES,
+    NEXT_RUN,
+    RESTARTS,
+    RUN,
+    Happened,
+    Mode,
+    play,
+)
 from tests.agents.killed import aftermath
-from tests.agents.office import MODES, NEXT_RUN, RESTARTS, RUN, Happened, Mode, play
-from tests.agents.office_laws import bare, broken_laws
 from tests.agents.provider.dialect_models import model_for
 from tests.agents.provider.dialects import Dialect
 from tests.agents.provider.fake import FakeProvider

@@ -16,12 +16,10 @@ from pydantic_ai.models import Model, StreamedResponse
 from pydantic_ai.models.fallback import FallbackModel
 from pydantic_ai.models.wrapper import WrapperModel
 
-from pullcord import RunHandle
-from pullcord import RunState as S
+from pullcord import RunHandle, RunState
 from pullcord.core.commands import Cancel, Pause, Redirect
 from pullcord.core.events import StepFailed, StepStarted
 from pullcord.journal.journal import Journal
-from tests.agents.desk import Ledger, desk
 from tests.agents.interrupts import CONTROLS, LONG, PHASES, WIDE, Blow, Tally, strike
 from tests.agents.line import Line, line, pool_of
 from tests.agents.provider.dialect_models import model_for
@@ -29,8 +27,9 @@ from tests.agents.provider.dialects import DIALECTS, Dialect
 from tests.agents.provider.fake import FakeProvider
 from tests.agents.provider.never_accepts import NeverAccepts
 from tests.agents.provider.reply import call, say
+from tests.agents.scripted_agents import Ledger, runtime_of
 from tests.promises.children import child
-from tests.runs.stage import happened, seen, shown
+from tests.runs.observed_runs import happened, seen, shown
 from tests.storage.campaign import FULL, fresh_seed
 
 pytestmark = [pytest.mark.campaign, pytest.mark.timeout(600 if FULL else 120)]
@@ -141,7 +140,7 @@ async def test_a_connect_that_hangs_is_given_up(control: str, complaints: list[s
     with NeverAccepts() as url:
         async with model_for("chat", f"{url}/v1") as model:
             agent = Agent(model, name="talker")
-            async with desk(agent) as runtime:
+            async with runtime_of(agent) as runtime:
                 run = await runtime.start(agent, "go")
                 await seen(run, StepStarted)
                 pool = pool_of(model)
@@ -150,15 +149,15 @@ async def test_a_connect_that_hangs_is_given_up(control: str, complaints: list[s
                 await pull(run, control)
                 match control:
                     case "cancel":
-                        assert (await run.receipt()).state is S.CANCELLED
+                        assert (await run.receipt()).state is RunState.CANCELLED
                     case "redirect":
                         await seen(run, StepStarted, nth=2)
                     case _:
-                        await run.reached(S.PAUSED)
+                        await run.wait_for(RunState.PAUSED)
                 if control != "cancel":
                     await run.cancel()
                 receipt = await run.receipt()
-                assert (receipt.state, receipt.attention) == (S.CANCELLED, ())
+                assert (receipt.state, receipt.attention) == (RunState.CANCELLED, ())
                 assert (pool._requests, pool._connections) == ([], [])
     assert sockets_open() <= before
     assert complaints == []
@@ -244,7 +243,7 @@ async def test_a_run_that_waits_for_a_connection_can_be_cancelled() -> None:
         while len(here.pool._requests) < 2:  # noqa: ASYNC110
             await asyncio.sleep(0.001)
         await second.cancel()
-        assert (await second.receipt()).state is S.CANCELLED
+        assert (await second.receipt()).state is RunState.CANCELLED
         assert len(here.pool._requests) == 1
         here.provider.release()
         assert await first.result() == LONG
@@ -310,7 +309,7 @@ async def test_a_request_that_lingers_does_not_cut_who_has_its_connection_now() 
         await here.provider.async_wait_stalled(1)
         assert here.provider.seen[0].connection is here.provider.seen[1].connection
         await first.cancel()
-        assert (await first.receipt()).state is S.CANCELLED
+        assert (await first.receipt()).state is RunState.CANCELLED
         assert here.provider.seen[1].closed_at is None
         here.provider.release()
         assert await second.result() == LONG
@@ -328,7 +327,7 @@ async def test_no_other_model_is_asked_in_place_of_one_that_was_cut() -> None:
         run = await here.start()
         await here.provider.async_wait_stalled(0)
         await run.cancel()
-        assert (await run.receipt()).state is S.CANCELLED
+        assert (await run.receipt()).state is RunState.CANCELLED
         assert (await here.provider.async_wait_closed(0)).cut_short
         await here.is_quiet()
         assert len(here.provider.seen) == 1

@@ -11,23 +11,21 @@ from pydantic_ai import messages as m
 from pydantic_ai.exceptions import ApprovalRequired, CallDeferred
 from pydantic_ai.toolsets import ApprovalRequiredToolset, ExternalToolset, FunctionToolset
 
-from pullcord import RunHandle, Runtime
-from pullcord import RunState as S
+from pullcord import RunHandle, RunState, Runtime
 from pullcord.core.events import QuestionAsked, QuestionWithdrawn, StepStarted
 from pullcord.core.values import load
 from pullcord.testing.scripted import Call, ScriptedModel
-from tests.agents import office_tools as office
-from tests.agents import till_tools
-from tests.agents.desk import Ledger, assert_valid, desk, plain
+from tests.agents import module_tools, till_tools
 from tests.agents.light_tools import lines
-from tests.runs.stage import HASTY, happened, question, seen
+from tests.agents.scripted_agents import Ledger, assert_valid, plain, runtime_of
+from tests.runs.observed_runs import HASTY, happened, question, seen
 
 pytestmark = pytest.mark.timeout(60)
 
 WAYS = ["requires", "raises", "toolset", "declared", "named"]
 
 
-class Office:
+class Till:
     """An agent with a tool that needs somebody's word, in one of the ways to say so."""
 
     def __init__(self, way: str, path: Path, *script: Any) -> None:
@@ -61,7 +59,7 @@ class Office:
         return Call("pay", {"path": str(self.path), "amount": amount}, **more)
 
     def opened(self, path: Path | str = ":memory:", **more: Any) -> Any:
-        return desk(self.agent, path, tools=self.policies, **more)
+        return runtime_of(self.agent, path, tools=self.policies, **more)
 
     def told(self) -> list[tuple[Any, str]]:
         """What the model was told about its calls, with how each ended."""
@@ -78,15 +76,15 @@ async def card(run: RunHandle, nth: int = 1) -> str:
 
 
 @pytest.fixture(params=WAYS)
-def till(request: pytest.FixtureRequest, tmp_path: Path) -> Office:
-    return Office(request.param, tmp_path / "book")
+def till(request: pytest.FixtureRequest, tmp_path: Path) -> Till:
+    return Till(request.param, tmp_path / "book")
 
 
-async def test_nothing_is_done_before_somebody_allows_it(till: Office) -> None:
+async def test_nothing_is_done_before_somebody_allows_it(till: Till) -> None:
     async with till.opened() as runtime:
         run = await runtime.start(till.agent, "pay", thread="t1")
         asked = await card(run)
-        await run.reached(S.WAITING)
+        await run.wait_for(RunState.WAITING)
         [event] = await happened(runtime, run.id, QuestionAsked)
         details = load(event.details)
         assert (details["tool"], details["args"]["amount"]) == ("pay", 5)
@@ -101,7 +99,7 @@ async def test_nothing_is_done_before_somebody_allows_it(till: Office) -> None:
     assert_valid(till.model)
 
 
-async def test_a_no_and_its_reason_reach_the_model(till: Office) -> None:
+async def test_a_no_and_its_reason_reach_the_model(till: Till) -> None:
     async with till.opened() as runtime:
         run = await runtime.start(till.agent, "pay", thread="t1")
         await run.deny(await card(run), by="ana", reason="too much")
@@ -114,7 +112,7 @@ async def test_a_no_and_its_reason_reach_the_model(till: Office) -> None:
     assert_valid(till.model)
 
 
-async def test_edited_arguments_are_checked_by_the_tool_and_asked_about_anew(till: Office) -> None:
+async def test_edited_arguments_are_checked_by_the_tool_and_asked_about_anew(till: Till) -> None:
     async with till.opened() as runtime:
         run = await runtime.start(till.agent, "pay")
         await run.edit(await card(run), {"amount": "much"}, by="ana")
@@ -131,14 +129,14 @@ async def test_edited_arguments_are_checked_by_the_tool_and_asked_about_anew(til
     assert lines(till.path) == ["paid 3"]
 
 
-async def test_a_redirect_withdraws_the_card_and_the_conversation_goes_on(till: Office) -> None:
+async def test_a_redirect_withdraws_the_card_and_the_conversation_goes_on(till: Till) -> None:
     async with till.opened() as runtime:
         run = await runtime.start(till.agent, "pay", thread="t1")
         asked = await card(run)
-        await run.reached(S.WAITING)
+        await run.wait_for(RunState.WAITING)
         await run.redirect("do not pay!")
         assert await run.result() == "Done."
-        known = (await run.look()).questions[asked]
+        known = (await run.snapshot()).questions[asked]
         late = await run.approve(asked)
         assert await (await runtime.start(till.agent, "and?", thread="t1")).result() == "Next turn."
     assert known.status == "withdrawn"
@@ -150,14 +148,14 @@ async def test_a_redirect_withdraws_the_card_and_the_conversation_goes_on(till: 
     assert_valid(till.model)
 
 
-async def test_a_cancel_withdraws_the_card_and_says_that_it_was_not_done(till: Office) -> None:
+async def test_a_cancel_withdraws_the_card_and_says_that_it_was_not_done(till: Till) -> None:
     async with till.opened() as runtime:
         run = await runtime.start(till.agent, "pay", thread="t1")
         asked = await card(run)
-        await run.reached(S.WAITING)
+        await run.wait_for(RunState.WAITING)
         await run.cancel(by="ana")
         receipt = await run.receipt()
-        assert (receipt.state, receipt.done) == (S.CANCELLED, ())
+        assert (receipt.state, receipt.done) == (RunState.CANCELLED, ())
         assert any(name.startswith("pay") for name in receipt.not_attempted)
         assert not (await run.approve(asked)).holds
         await (await runtime.start(till.agent, "and?", thread="t1")).result()
@@ -167,15 +165,15 @@ async def test_a_cancel_withdraws_the_card_and_says_that_it_was_not_done(till: O
     assert_valid(till.model)
 
 
-async def test_the_card_outlives_the_process_that_asked(till: Office, tmp_path: Path) -> None:
+async def test_the_card_outlives_the_process_that_asked(till: Till, tmp_path: Path) -> None:
     store = tmp_path / "runs.db"
     async with till.opened(store) as runtime:
         run = await runtime.start(till.agent, "pay", run_id="r1")
         asked = await card(run)
-        await run.reached(S.WAITING)
+        await run.wait_for(RunState.WAITING)
     async with till.opened(store) as runtime:
         run = await runtime.get("r1")
-        assert (await run.look()).open_questions() == [asked]
+        assert (await run.snapshot()).open_questions() == [asked]
         assert (await run.approve(asked, by="ana")).holds
         assert await run.result() == "Done."
         assert len(await happened(runtime, "r1", QuestionAsked)) == 1
@@ -186,12 +184,12 @@ async def test_the_card_outlives_the_process_that_asked(till: Office, tmp_path: 
 
 @pytest.mark.parametrize("way", WAYS)
 async def test_a_pause_keeps_the_card_and_what_it_allows_waits(way: str, tmp_path: Path) -> None:
-    till = Office(way, tmp_path / "book")
+    till = Till(way, tmp_path / "book")
     async with till.opened() as runtime:
         run = await runtime.start(till.agent, "pay")
         asked = await card(run)
         await run.pause()
-        await run.reached(S.PAUSED)
+        await run.wait_for(RunState.PAUSED)
         assert (await run.approve(asked, by="ana")).holds
         assert lines(till.path) == []
         await run.resume()
@@ -201,7 +199,7 @@ async def test_a_pause_keeps_the_card_and_what_it_allows_waits(way: str, tmp_pat
 
 @pytest.mark.parametrize("way", WAYS)
 async def test_of_several_each_is_answered_by_itself(way: str, tmp_path: Path) -> None:
-    till = Office(way, tmp_path / "book")
+    till = Till(way, tmp_path / "book")
     till.model = ScriptedModel(
         [
             [till.call(1, id="a"), till.call(2, id="b"), till.call(3, id="c")],
@@ -218,7 +216,7 @@ async def test_of_several_each_is_answered_by_itself(way: str, tmp_path: Path) -
         }
         await run.approve(asked[2], by="ana")
         await until(till.path, ["paid 2"])  # while the other two are still open
-        assert sorted((await run.look()).open_questions()) == sorted([asked[1], asked[3]])
+        assert sorted((await run.snapshot()).open_questions()) == sorted([asked[1], asked[3]])
         await run.deny(asked[1], by="ana")
         await run.approve(asked[3], by="ana")
         assert await run.result() == "Done."
@@ -232,7 +230,7 @@ async def test_of_several_each_is_answered_by_itself(way: str, tmp_path: Path) -
 
 
 async def test_another_call_goes_on_while_a_card_is_open(tmp_path: Path) -> None:
-    till = Office("declared", tmp_path / "book")
+    till = Till("declared", tmp_path / "book")
     till.model = ScriptedModel([[till.call(1), Call("slow", {"what": "x"})], "Done."])
     till.agent.model = till.model
     async with till.opened() as runtime:
@@ -249,12 +247,12 @@ async def test_another_call_goes_on_while_a_card_is_open(tmp_path: Path) -> None
 async def test_arguments_edited_by_a_person_pass_the_tools_own_check(tmp_path: Path) -> None:
     did: list[Any] = []
 
-    async def visit(guest: office.Guest) -> str:
+    async def visit(guest: module_tools.Guest) -> str:
         """Visit somebody."""
         did.append(guest)
         return guest.name
 
-    def check(ctx: RunContext[Any], guest: office.Guest) -> None:
+    def check(ctx: RunContext[Any], guest: module_tools.Guest) -> None:
         if guest.name == "Eve":
             raise ModelRetry("never Eve")
 
@@ -263,7 +261,7 @@ async def test_arguments_edited_by_a_person_pass_the_tools_own_check(tmp_path: P
     for edited, told in (("Bob", "Bob"), ("Eve", "never Eve")):
         model = ScriptedModel([[call], "Done."])
         agent: Agent[Any, Any] = Agent(model, tools=[tool], name="till")
-        async with desk(agent) as runtime:
+        async with runtime_of(agent) as runtime:
             run = await runtime.start(agent, "go")
             guest = {"name": edited, "born": "2001-01-01"}
             await run.edit(await card(run), {"guest": guest}, by="ana")
@@ -271,7 +269,7 @@ async def test_arguments_edited_by_a_person_pass_the_tools_own_check(tmp_path: P
             assert await run.result() == "Done."
         assert told in str(plain(model.requests[-1])[-1][1])
         assert_valid(model)
-    assert did == [office.Guest.model_validate({"name": "Bob", "born": "2001-01-01"})]
+    assert did == [module_tools.Guest.model_validate({"name": "Bob", "born": "2001-01-01"})]
 
 
 # --- carried out elsewhere ---
@@ -304,14 +302,14 @@ async def test_what_somebody_else_does_is_a_question_whose_answer_is_the_result(
     ]
     model, agent, ledger = elsewhere(calls, "Done.", kind=kind)
     store = tmp_path / "runs.db"
-    async with desk(agent, store) as runtime:
+    async with runtime_of(agent, store) as runtime:
         run = await runtime.start(agent, "go", run_id="r1")
         asked = await _asked(runtime, run, 3)  # all at once
         await run.answer(asked["Bob"], {"said": "yes"})
         await run.answer(asked["Eve"], None)
-    async with desk(agent, store) as runtime:
+    async with runtime_of(agent, store) as runtime:
         run = await runtime.get("r1")
-        assert (await run.look()).open_questions() == [asked["Ana"]]
+        assert (await run.snapshot()).open_questions() == [asked["Ana"]]
         await run.answer(asked["Ana"], "hello")
         assert await run.result() == "Done."
     returns = {
@@ -329,10 +327,10 @@ async def test_what_somebody_else_does_is_a_question_whose_answer_is_the_result(
 @pytest.mark.parametrize("kind", ["toolset", "raised"])
 async def test_a_redirect_takes_the_question_off_the_table(kind: str) -> None:
     model, agent, _ = elsewhere([Call("call_up", {"who": "Ana"})], "Done.", "Next.", kind=kind)
-    async with desk(agent) as runtime:
+    async with runtime_of(agent) as runtime:
         run = await runtime.start(agent, "go", thread="t1")
         await _asked(runtime, run, 1)
-        await run.reached(S.WAITING)
+        await run.wait_for(RunState.WAITING)
         await run.redirect("hang up!")
         assert await run.result() == "Done."
         assert len(await happened(runtime, run.id, QuestionWithdrawn)) <= 1
@@ -348,7 +346,7 @@ async def test_a_redirect_takes_the_question_off_the_table(kind: str) -> None:
 async def test_a_cancel_tells_the_next_turn_what_is_known(kind: str) -> None:
     calls = [Call("call_up", {"who": "Ana"}, id="a"), Call("call_up", {"who": "Bob"}, id="b")]
     model, agent, _ = elsewhere(calls, "Next.", kind=kind)
-    async with desk(agent, habits=HASTY) as runtime:
+    async with runtime_of(agent, timing=HASTY) as runtime:
         run = await runtime.start(agent, "go", thread="t1")
         asked = await _asked(runtime, run, 2)
         await run.answer(asked["Ana"], "hello")

@@ -18,16 +18,15 @@ from pydantic_ai import messages as m
 from pydantic_ai.toolsets import CombinedToolset, FunctionToolset
 
 import pullcord
-from pullcord import RunFailed, Runtime, ToolContext
-from pullcord import RunState as S
+from pullcord import RunFailed, RunState, Runtime, ToolContext
 from pullcord.core.events import AttentionRaised, StepFailed, StepFinished, StepStarted
 from pullcord.testing.scripted import Call, Say, ScriptedModel
 from tests.agents import light_tools as light
-from tests.agents import office_tools as office
-from tests.agents.desk import Ledger, assert_valid, desk, plain, said_on
+from tests.agents import module_tools
 from tests.agents.light_tools import lines
+from tests.agents.scripted_agents import Ledger, assert_valid, plain, runtime_of, said_on
 from tests.numbers import outside
-from tests.runs.stage import HASTY, happened, seen, stage
+from tests.runs.observed_runs import HASTY, happened, runtime_with, seen
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -68,7 +67,7 @@ async def test_each_tool_says_where_it_runs_before_it_runs(tmp_path: Path) -> No
         def method(self, what: str) -> str:
             return what
 
-    tools = [closure, with_run, in_loop, Desk().method, light.write_down, office.sum_up]
+    tools = [closure, with_run, in_loop, Desk().method, light.write_down, module_tools.sum_up]
     calls = [
         Call("closure", {"what": "a"}),
         Call("with_run", {"what": "b"}),
@@ -78,7 +77,7 @@ async def test_each_tool_says_where_it_runs_before_it_runs(tmp_path: Path) -> No
         Call("sum_up", {"x": 1, "y": 2}),
     ]
     case = Case(*calls, tools=tools)
-    async with desk(case.agent) as runtime:
+    async with runtime_of(case.agent) as runtime:
         run = await runtime.start(case.agent, "go")
         assert await run.result() == "Done."
         assert await placed(runtime, run.id) == {
@@ -107,9 +106,9 @@ async def test_arguments_and_results_have_their_declared_types_in_a_process() ->
         "table": {"seats": 4},
     }
     case = Case(Call("book", args), Call("take_bytes", {"blob": "abcd"}), tools=[])
-    case.agent.tool_plain(office.book)
-    case.agent.tool_plain(office.take_bytes)
-    async with desk(case.agent) as runtime:
+    case.agent.tool_plain(module_tools.book)
+    case.agent.tool_plain(module_tools.take_bytes)
+    async with runtime_of(case.agent) as runtime:
         run = await runtime.start(case.agent, "go")
         assert await run.result() == "Done."
         where = await placed(runtime, run.id)
@@ -119,14 +118,14 @@ async def test_arguments_and_results_have_their_declared_types_in_a_process() ->
     assert where == {"book": "process", "take_bytes": "thread"}  # text is not bytes everywhere
     assert b'"born":"1999-01-02"' in bytes(booked.result)
     booking, count = case.returns()
-    assert isinstance(booking, office.Booking)
+    assert isinstance(booking, module_tools.Booking)
     assert (booking.seats, booking.guests[0].born.year, count) == (4, 1999, 4)
 
 
 async def test_a_cancel_kills_a_function_that_would_never_end(tmp_path: Path) -> None:
     book = tmp_path / "book"
     case = Case(Call("dawdle", {"path": str(book)}), tools=[light.dawdle])
-    async with desk(case.agent, habits=HASTY) as runtime:
+    async with runtime_of(case.agent, timing=HASTY) as runtime:
         run = await runtime.start(case.agent, "go", thread="t1")
         await seen(run, StepStarted, name="dawdle", run_in="process")
         pid = await appears(book)
@@ -143,7 +142,7 @@ async def test_a_cancel_kills_a_function_that_would_never_end(tmp_path: Path) ->
 async def test_a_function_killed_by_others_is_in_doubt_and_asked_about(tmp_path: Path) -> None:
     book = tmp_path / "book"
     case = Case(Call("dawdle", {"path": str(book)}), tools=[light.dawdle])
-    async with desk(case.agent) as runtime:
+    async with runtime_of(case.agent) as runtime:
         run = await runtime.start(case.agent, "go")
         os.kill(await appears(book), signal.SIGKILL)
         with pytest.raises(RunFailed):
@@ -156,11 +155,11 @@ async def test_a_pause_freezes_a_function_and_resume_lets_it_go_on(tmp_path: Pat
     book = tmp_path / "book"
     ticks = book.with_suffix(".ticks")
     case = Case(Call("dawdle", {"path": str(book)}), tools=[light.dawdle])
-    async with desk(case.agent, habits=HASTY) as runtime:
+    async with runtime_of(case.agent, timing=HASTY) as runtime:
         run = await runtime.start(case.agent, "go")
         await appears(book)
         await run.pause()
-        look = await run.reached(S.PAUSED)
+        look = await run.wait_for(RunState.PAUSED)
         assert look.pause
         frozen = (await run.receipt()).under_way
         assert frozen == ("dawdle",)
@@ -186,7 +185,7 @@ async def test_a_thread_is_named_as_not_stoppable_when_it_is_left_behind() -> No
 
     case = Case(Call("closure"), tools=[closure])
     try:
-        async with desk(case.agent, habits=HASTY) as runtime:
+        async with runtime_of(case.agent, timing=HASTY) as runtime:
             run = await runtime.start(case.agent, "go")
             await seen(run, StepStarted, name="closure", run_in="thread")
             await asyncio.to_thread(begun.wait)
@@ -211,14 +210,14 @@ async def test_a_declared_tool_shows_no_context_to_the_model_and_is_handed_one(
     book = tmp_path / "book"
     sign = Call("sign", {"path": str(book), "line": "x"})
     stamp = Call("stamp", {"path": str(book), "guest": {"name": "A", "born": "1999-01-02"}})
-    case = Case(sign, stamp, tools=[light.sign, office.stamp])
-    agent = pullcord.Agent(case.agent, deps=lambda: "the deps")
-    async with stage(agent=agent) as runtime:
+    case = Case(sign, stamp, tools=[light.sign, module_tools.stamp])
+    agent = pullcord.AgentConfig(case.agent, deps=lambda: "the deps")
+    async with runtime_with(agent=agent) as runtime:
         run = await runtime.start("agent", "go")
         assert await run.result() == "Done."
         assert await placed(runtime, run.id) == {"sign": "process", "stamp": "loop"}
         keys = [f"{run.id}-{s.step}" for s in await happened(runtime, run.id, StepStarted)]
-    declared: list[Any] = [light.sign, office.stamp]
+    declared: list[Any] = [light.sign, module_tools.stamp]
     for made in declared:
         schema = TheirTool(made).function_schema.json_schema
         assert "ctx" not in str(schema)
@@ -243,7 +242,7 @@ async def test_what_was_declared_to_be_undone_is_when_the_run_is_cancelled(tmp_p
     book, ledger = tmp_path / "book", Ledger()
     put = Call("put", {"path": str(book), "line": "a"})
     case = Case(put, Call("slow", {"what": "b"}), tools=[light.put, ledger.slow])
-    async with desk(case.agent) as runtime:
+    async with runtime_of(case.agent) as runtime:
         run = await runtime.start(case.agent, "go", thread="t1")
         await ledger.begun.wait()
         await run.cancel()
@@ -266,7 +265,7 @@ async def test_a_policy_by_name_undoes_what_a_tool_of_others_did(
         toolset = toolset.prefixed(prefix)
     write = Call(name, {"path": str(book), "line": "a"})
     case = Case(write, Call("slow", {"what": "b"}), tools=[ledger.slow], toolsets=[toolset])
-    async with desk(case.agent, tools={name: {"undo": light.erase}}) as runtime:
+    async with runtime_of(case.agent, tools={name: {"undo": light.erase}}) as runtime:
         run = await runtime.start(case.agent, "go")
         await ledger.begun.wait()
         await run.cancel()
@@ -279,7 +278,7 @@ async def test_a_policy_by_name_undoes_what_a_tool_of_others_did(
 async def test_a_policy_by_name_may_stop_a_tool_on_redirect() -> None:
     ledger = Ledger()
     case = Case(Call("slow", {"what": "a"}), tools=[ledger.slow])
-    async with desk(case.agent, tools={"slow": {"on_redirect": "cancel"}}) as runtime:
+    async with runtime_of(case.agent, tools={"slow": {"on_redirect": "cancel"}}) as runtime:
         run = await runtime.start(case.agent, "go")
         await ledger.begun.wait()
         await run.redirect("something else!")
@@ -293,7 +292,7 @@ async def test_a_policy_by_name_may_stop_a_tool_on_redirect() -> None:
 async def test_a_declared_command_gives_what_it_put_out(tmp_path: Path) -> None:
     (tmp_path / "a-file").touch()
     case = Case(Call("list_files", {"path": str(tmp_path)}), tools=[light.list_files])
-    async with desk(case.agent) as runtime:
+    async with runtime_of(case.agent) as runtime:
         run = await runtime.start(case.agent, "go")
         assert await run.result() == "Done."
     assert case.returns() == [{"status": 0, "stdout": "a-file\n"}]
@@ -304,7 +303,9 @@ async def test_a_declared_command_gives_what_it_put_out(tmp_path: Path) -> None:
 
 async def test_tools_keep_their_ways_however_toolsets_wrap_them(tmp_path: Path) -> None:
     book = tmp_path / "book"
-    inner: FunctionToolset[Any] = FunctionToolset([light.write_down, light.put, office.give_up])
+    inner: FunctionToolset[Any] = FunctionToolset(
+        [light.write_down, light.put, module_tools.give_up]
+    )
     renamed = inner.renamed({"note": "write_down"})
     kept = renamed.filtered(lambda _, tool: tool.name != "give_up")
     both = CombinedToolset([kept.prefixed("a"), FunctionToolset([light.sign])])
@@ -314,7 +315,7 @@ async def test_tools_keep_their_ways_however_toolsets_wrap_them(tmp_path: Path) 
         Call("b_sign", {"path": str(book), "line": "z"}),
     ]
     case = Case(*calls, toolsets=[both.prefixed("b")])
-    async with desk(case.agent) as runtime:
+    async with runtime_of(case.agent) as runtime:
         run = await runtime.start(case.agent, "go")
         assert await run.result() == "Done."
         started = [s for s in await happened(runtime, run.id, StepStarted) if not s.model]
@@ -344,9 +345,9 @@ def more_than_a_result(path: Path) -> list[tuple[Any, str, Any]]:
         return light.fetch_a_trap(str(path))
 
     return [
-        (office.draw, "draw", {"path": str(path)}),
+        (module_tools.draw, "draw", {"path": str(path)}),
         (draws, "draws", {}),
-        (office.explain, "explain", {"path": str(path)}),
+        (module_tools.explain, "explain", {"path": str(path)}),
         (explains, "explains", {}),
         (light.fetch_a_trap, "fetch_a_trap", {"path": str(path)}),
         (traps, "traps", {}),
@@ -364,7 +365,7 @@ async def test_files_and_more_than_a_result_reach_the_model(
     model = ScriptedModel(script)
     agent: Agent[Any, Any] = Agent(model, tools=[function, ledger.slow], name="clerk")
     idempotent = {"slow": {"effect": "idempotent"}}
-    async with desk(agent, tmp_path / "runs.db", tools=idempotent, habits=HASTY) as runtime:
+    async with runtime_of(agent, tmp_path / "runs.db", tools=idempotent, timing=HASTY) as runtime:
         run = await runtime.start(agent, "go", run_id="r1")
         await seen(run, StepFinished, nth=2)
         await ledger.begun.wait()
@@ -372,7 +373,7 @@ async def test_files_and_more_than_a_result_reach_the_model(
             ledger.go_on.set()
             await run.result()
     ledger.go_on.set()
-    async with desk(agent, tmp_path / "runs.db", tools=idempotent) as runtime:
+    async with runtime_of(agent, tmp_path / "runs.db", tools=idempotent) as runtime:
         run = await runtime.get("r1")
         assert await run.result() == "Done."
     parts = [part for message in model.requests[-1] for part in message.parts]
@@ -402,7 +403,7 @@ async def test_a_result_that_cannot_be_stored_is_told_to_have_happened() -> None
         return object()
 
     case = Case(Call("odd"), tools=[odd])
-    async with desk(case.agent) as runtime:
+    async with runtime_of(case.agent) as runtime:
         run = await runtime.start(case.agent, "go", thread="t1")
         with pytest.raises(RunFailed, match="it happened"):
             await run.result()
@@ -419,10 +420,10 @@ async def test_a_result_that_cannot_be_stored_is_told_to_have_happened() -> None
 @pytest.mark.parametrize("where", ["process", "loop", "thread"])
 async def test_a_retry_is_told_to_the_model_and_is_no_success(tmp_path: Path, where: str) -> None:
     book = tmp_path / "book"
-    tool = _in(where, office.try_again)
+    tool = _in(where, module_tools.try_again)
     call = Call("try_again", {"path": str(book)})
     case = Case(call, call, tools=[tool])
-    async with desk(case.agent) as runtime:
+    async with runtime_of(case.agent) as runtime:
         run = await runtime.start(case.agent, "go")
         assert await run.result() == "Done."
         receipt = await run.receipt()
@@ -444,8 +445,8 @@ async def test_a_retry_is_told_to_the_model_and_is_no_success(tmp_path: Path, wh
 @pytest.mark.parametrize("where", ["process", "loop", "thread"])
 async def test_a_failure_is_told_to_the_model_in_its_words(tmp_path: Path, where: str) -> None:
     book = tmp_path / "book"
-    case = Case(Call("give_up", {"path": str(book)}), tools=[_in(where, office.give_up)])
-    async with desk(case.agent) as runtime:
+    case = Case(Call("give_up", {"path": str(book)}), tools=[_in(where, module_tools.give_up)])
+    async with runtime_of(case.agent) as runtime:
         run = await runtime.start(case.agent, "go")
         assert await run.result() == "Done."
         assert (await run.receipt()).failed == ("give_up",)
@@ -462,7 +463,7 @@ async def test_an_error_fails_the_run_and_the_thread_goes_on(tmp_path: Path, whe
         await Agent(
             ScriptedModel([[Call("explode", {"path": str(book)})]]), tools=[light.explode]
         ).run("go")
-    async with desk(case.agent) as runtime:
+    async with runtime_of(case.agent) as runtime:
         run = await runtime.start(case.agent, "go", thread="t1")
         with pytest.raises(RunFailed, match="ValueError: boom"):
             await run.result()
@@ -479,18 +480,18 @@ async def test_what_was_said_by_raising_is_said_again_after_a_restart(
     tmp_path: Path, which: str, where: str
 ) -> None:
     book, ledger = tmp_path / "book", Ledger()
-    tool = _in(where, getattr(office, which))
+    tool = _in(where, getattr(module_tools, which))
     model = ScriptedModel(
         [[Call(which, {"path": str(book)}), Call("slow", {"what": "a"})], "Done."]
     )
     agent: Agent[Any, Any] = Agent(model, tools=[tool, ledger.slow], name="clerk")
     idempotent = {"slow": {"effect": "idempotent"}}
-    async with desk(agent, tmp_path / "runs.db", tools=idempotent, habits=HASTY) as runtime:
+    async with runtime_of(agent, tmp_path / "runs.db", tools=idempotent, timing=HASTY) as runtime:
         run = await runtime.start(agent, "go", run_id="r1")
         await seen(run, StepFailed)
         await ledger.begun.wait()
     ledger.go_on.set()
-    async with desk(agent, tmp_path / "runs.db", tools=idempotent) as runtime:
+    async with runtime_of(agent, tmp_path / "runs.db", tools=idempotent) as runtime:
         assert await (await runtime.get("r1")).result() == "Done."
     told = {
         part.tool_name: (part.outcome, str(part.content))
@@ -517,7 +518,7 @@ async def test_a_time_limit_stops_the_tool_itself(tmp_path: Path, where: str, wh
     tool = TheirTool(function, name="nap", timeout=0.2 if whose == "theirs" else None)
     case = Case(Call("nap", {"path": str(book), "seconds": 5}), tools=[tool])
     policies: Any = {"nap": {"timeout_s": 0.2}} if whose == "ours" else None
-    async with desk(case.agent, habits=HASTY, tools=policies) as runtime:
+    async with runtime_of(case.agent, timing=HASTY, tools=policies) as runtime:
         run = await runtime.start(case.agent, "go")
         if whose == "theirs":  # they have the model try again
             assert await run.result() == "Done."
@@ -545,7 +546,7 @@ class Report(BaseModel):
 async def test_structured_output_is_what_it_is_without_us() -> None:
     model = ScriptedModel([[Call("final_result", {"title": "T", "pages": 3})]])
     agent: Agent[Any, Any] = Agent(model, output_type=Report, name="clerk")
-    async with desk(agent) as runtime:
+    async with runtime_of(agent) as runtime:
         run = await runtime.start(agent, "go", thread="t1")
         assert await run.result() == {"title": "T", "pages": 3}
         said = plain(await said_on(runtime, "t1"))
@@ -568,14 +569,14 @@ async def test_an_output_function_is_carried_out_once(tmp_path: Path, kind: str)
     model = ScriptedModel([answer])
     output: Any = publish if kind == "tool" else TextOutput(publish)
     agent: Agent[Any, Any] = Agent(model, output_type=output, name="clerk")
-    async with desk(agent, tmp_path / "runs.db", habits=HASTY) as runtime:
+    async with runtime_of(agent, tmp_path / "runs.db", timing=HASTY) as runtime:
         run = await runtime.start(agent, "go", run_id="r1")
         await begun.wait()
     go_on.set()
-    async with desk(agent, tmp_path / "runs.db") as runtime:
+    async with runtime_of(agent, tmp_path / "runs.db") as runtime:
         run = await runtime.get("r1")
-        await run.reached(S.WAITING)  # nobody knows whether it was published
-        [question] = (await run.look()).open_questions()
+        await run.wait_for(RunState.WAITING)  # nobody knows whether it was published
+        [question] = (await run.snapshot()).open_questions()
         await run.answer(question, {"happened": "published T"})
         assert await run.result() == "published T"
     assert did == ["T"]
@@ -598,7 +599,7 @@ async def test_an_output_function_may_ask_for_another_try_in_any_life(tmp_path: 
     ]
     model = ScriptedModel(script)
     agent: Agent[Any, Any] = Agent(model, output_type=publish, name="clerk")
-    async with desk(agent, tmp_path / "runs.db") as runtime:
+    async with runtime_of(agent, tmp_path / "runs.db") as runtime:
         run = await runtime.start(agent, "go", run_id="r1")
         assert await run.result() == "published good"
     assert did == ["bad", "good"]
@@ -620,7 +621,7 @@ async def test_two_outputs_in_one_answer_are_two_calls() -> None:
     agent: Agent[Any, Any] = Agent(
         model, output_type=publish, name="clerk", end_strategy="exhaustive"
     )
-    async with desk(agent) as runtime:
+    async with runtime_of(agent) as runtime:
         run = await runtime.start(agent, "go")
         assert await run.result() == "published a"
     assert sorted(did) == ["a", "b"]
@@ -642,7 +643,7 @@ async def test_tools_in_sequence_do_not_overlap() -> None:
     calls = [Call("alone", {"what": str(n)}) for n in range(3)]
     model = ScriptedModel([calls, "Done."])
     agent: Agent[Any, Any] = Agent(model, tools=[tool], name="clerk")
-    async with desk(agent) as runtime:
+    async with runtime_of(agent) as runtime:
         assert await (await runtime.start(agent, "go")).result() == "Done."
     assert at_once == [1, 1, 1]
 
@@ -664,15 +665,15 @@ async def test_deps_are_made_anew_in_each_life(tmp_path: Path) -> None:
     calls = [Call("look"), Call("slow", {"what": "a"})], [Call("look")], "Done."
     model = ScriptedModel(calls)
     theirs: Agent[Any, Any] = Agent(model, tools=[look, ledger.slow], name="clerk")
-    agent = pullcord.Agent(theirs, deps=make)
+    agent = pullcord.AgentConfig(theirs, deps=make)
     idempotent = {"slow": {"effect": "idempotent"}}
     path = tmp_path / "runs.db"
-    async with stage(path, agent=agent, tools=idempotent, habits=HASTY) as runtime:
+    async with runtime_with(path, agent=agent, tools=idempotent, timing=HASTY) as runtime:
         run = await runtime.start("agent", "go", run_id="r1")
         await seen(run, StepFinished, nth=2)
         await ledger.begun.wait()
     ledger.go_on.set()
-    async with stage(path, agent=agent, tools=idempotent) as runtime:
+    async with runtime_with(path, agent=agent, tools=idempotent) as runtime:
         assert await (await runtime.get("r1")).result() == "Done."
     assert found == [1, 2]
     returns = [said[1] for said in plain(model.requests[-1]) if said[0] == "return"]
@@ -695,12 +696,12 @@ async def test_what_is_done_is_answered_from_the_journal(tmp_path: Path, where: 
     model = ScriptedModel([[Call(name, args), Call("slow", {"what": "b"})], "Done."])
     agent: Agent[Any, Any] = Agent(model, tools=[ledger.slow], toolsets=[toolset], name="clerk")
     idempotent = {"slow": {"effect": "idempotent"}}
-    async with desk(agent, tmp_path / "runs.db", tools=idempotent, habits=HASTY) as runtime:
+    async with runtime_of(agent, tmp_path / "runs.db", tools=idempotent, timing=HASTY) as runtime:
         run = await runtime.start(agent, "go", run_id="r1")
         await seen(run, StepFinished, nth=2)
         await ledger.begun.wait()
     ledger.go_on.set()
-    async with desk(agent, tmp_path / "runs.db", tools=idempotent) as runtime:
+    async with runtime_of(agent, tmp_path / "runs.db", tools=idempotent) as runtime:
         run = await runtime.get("r1")
         assert await run.result() == "Done."
         started = [s.name for s in await happened(runtime, "r1", StepStarted) if not s.model]
@@ -713,13 +714,13 @@ async def test_going_on_without_a_call_in_doubt_is_not_told_as_a_success(tmp_pat
     ledger = Ledger()
     model = ScriptedModel([[Call("slow", {"what": "b"})], "Done."])
     agent: Agent[Any, Any] = Agent(model, tools=[ledger.slow], name="clerk")
-    async with desk(agent, tmp_path / "runs.db", habits=HASTY) as runtime:
+    async with runtime_of(agent, tmp_path / "runs.db", timing=HASTY) as runtime:
         run = await runtime.start(agent, "go", run_id="r1")
         await ledger.begun.wait()
-    async with desk(agent, tmp_path / "runs.db") as runtime:
+    async with runtime_of(agent, tmp_path / "runs.db") as runtime:
         run = await runtime.get("r1")
-        await run.reached(S.WAITING)
-        [question] = (await run.look()).open_questions()
+        await run.wait_for(RunState.WAITING)
+        [question] = (await run.snapshot()).open_questions()
         await run.answer(question, "skip")
         assert await run.result() == "Done."
     [told] = [said[1] for said in plain(model.requests[-1]) if said[0] == "return"]
@@ -769,14 +770,36 @@ def is_gone(pid: int) -> bool:
 async def test_a_tool_with_its_run_and_an_async_one_have_a_process_if_they_ask_for_it() -> None:
     """What its agent needs is made again there, by what the agent declares."""
     calls = [Call("looks_at_desk", {"what": "a"}), Call("waits_elsewhere", {})]
-    case = Case(*calls, tools=[office.looks_at_desk, office.waits_elsewhere], deps_type=dict)
-    agent = pullcord.Agent(case.agent, deps=office.make_desk)
+    case = Case(
+        *calls, tools=[module_tools.looks_at_desk, module_tools.waits_elsewhere], deps_type=dict
+    )
+    agent = pullcord.AgentConfig(case.agent, deps=module_tools.make_desk)
     in_process = {"run_in": "process"}
     policies = {"looks_at_desk": in_process, "waits_elsewhere": in_process}
-    async with stage(agent=agent, tools=policies) as runtime:
+    async with runtime_with(agent=agent, tools=policies) as runtime:
         run = await runtime.start("agent", "go")
         await run.result()
         assert set((await placed(runtime, run.id)).values()) == {"process"}
     looked, pid = case.returns()
     assert looked == "a looks_at_desk made here"
     assert pid != os.getpid()
+
+
+async def test_a_fork_goes_on_without_a_call_that_a_person_skips() -> None:
+    """The call was begun in the run before: nobody knows of it here but what a person says."""
+    ledger = Ledger()
+    case = Case(Call("slow", {"what": "it"}), tools=[ledger.slow])
+    async with runtime_of(case.agent, timing=HASTY) as runtime:
+        first = await runtime.start("agent", "go")
+        await ledger.begun.wait()
+        await first.cancel(by="ana")
+        await first.wait_for(RunState.CANCELLED)
+        fork = await first.fork(by="ana")
+        await fork.wait_for(RunState.WAITING)
+        [question] = (await fork.snapshot()).open_questions()
+        await fork.answer(question, "skip", by="ana")
+        assert await fork.result() == "Done."
+    assert case.returns() == [
+        "unknown: nobody knows whether it happened, and somebody chose to go on without it."
+    ]
+    assert_valid(case.model)

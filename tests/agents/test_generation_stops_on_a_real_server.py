@@ -10,11 +10,11 @@ from pydantic_ai.models import Model
 from pydantic_ai.models.wrapper import WrapperModel
 from pydantic_ai.settings import ModelSettings
 
-from pullcord import RunState as S
-from tests.agents.desk import desk
+from pullcord import RunState
 from tests.agents.provider.dialect_models import model_for
 from tests.agents.provider.dialects import DIALECTS, Dialect
 from tests.agents.provider.real import ENDLESS, RealServer
+from tests.agents.scripted_agents import runtime_of
 
 
 class Whole(WrapperModel):
@@ -47,14 +47,14 @@ async def test_nothing_more_is_generated(
     async with model_for(dialect, server.url(dialect)) as model:
         asked: Model = Whole(model) if way == "whole" else model
         agent = Agent(asked, model_settings=cast("ModelSettings", ENDLESS), name="endless")
-        async with desk(agent) as runtime:
+        async with runtime_of(agent) as runtime:
             begun = len(server.tasks_begun())
             run = await runtime.start(agent, "go on for ever")
             await server.async_wait_busy()
             first = max(server.tasks_begun())
             await _stop(run, how)
             if how == "pause now":
-                await run.reached(S.PAUSED)
+                await run.wait_for(RunState.PAUSED)
             elif how == "cancel":
                 assert (await run.receipt()).rung == "transport_closed"
             elif dialect != "responses":  # the first answer is cut, and another one begins

@@ -1,11 +1,8 @@
 """A tool of an MCP server: told to stop by its request's id, settled here, never called stopped."""
 
-import asyncio
-import json
 import logging
 import os
 import shutil
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,63 +12,16 @@ from pydantic_ai import Agent
 from pydantic_ai import messages as m
 from pydantic_ai.mcp import MCPToolset
 
-from pullcord import RunHandle
-from pullcord import RunState as S
+from pullcord import RunHandle, RunState
 from pullcord.core.events import StepFinished, StepInterrupted, StepStarted
 from pullcord.testing.scripted import Call, ScriptedModel
-from tests.agents.desk import assert_valid, desk, plain
-from tests.runs.stage import HASTY, happened, seen
+from tests.agents.mcp_server import Server
+from tests.agents.scripted_agents import assert_valid, plain, runtime_of
+from tests.runs.observed_runs import HASTY, happened, seen
 
 pytestmark = pytest.mark.timeout(60)
 
-SLOW = Path(__file__).parent / "mcp_servers" / "slow.py"
 EVERYTHING = Path(__file__).parent / "mcp_servers" / "node_modules" / ".bin"
-
-
-class Server:
-    """The server of a test, as far as it has written down what it heard and did."""
-
-    def __init__(self, folder: Path) -> None:
-        self.log = folder / "server.log"
-
-    def toolset(self) -> MCPToolset[Any]:
-        argv = [str(SLOW), str(self.log)]
-        transport = StdioTransport(sys.executable, argv, keep_alive=False)
-        return MCPToolset(transport, id="slow", init_timeout=60)
-
-    def lines(self) -> list[dict[str, Any]]:
-        text = self.log.read_text() if self.log.exists() else ""
-        return [json.loads(line) for line in text.splitlines(keepends=True) if line[-1] == "\n"]
-
-    def said(self, key: str) -> list[Any]:
-        return [line[key] for line in self.lines() if key in line]
-
-    def heard(self, method: str) -> list[dict[str, Any]]:
-        return [heard for heard in self.said("heard") if heard.get("method") == method]
-
-    def calls(self) -> dict[str, Any]:
-        """The ids of the calls, by what they were about."""
-        return {
-            call["params"]["arguments"]["what"]: call["id"] for call in self.heard("tools/call")
-        }
-
-    def cancelled(self) -> list[Any]:
-        """The ids of the requests that it was told to stop."""
-        return [note["params"]["requestId"] for note in self.heard("notifications/cancelled")]
-
-    async def until(self, key: str, value: Any) -> None:
-        while value not in self.said(key):  # noqa: ASYNC110 (another process writes it)
-            await asyncio.sleep(0.005)
-
-    async def until_cancelled(self, count: int = 1) -> None:
-        while len(self.cancelled()) < count:  # noqa: ASYNC110
-            await asyncio.sleep(0.005)
-
-    def enough(self) -> None:
-        self.log.with_suffix(".enough").touch()
-
-    def pids(self) -> list[int]:
-        return self.said("pid")
 
 
 @pytest.fixture
@@ -121,7 +71,7 @@ async def begun(run: RunHandle, server: Server, name: str, what: str) -> None:
 async def test_it_gives_what_it_gives_and_is_gone_with_the_run(server: Server) -> None:
     script = ([Call("quick", {"what": "a"})], [Call("broken", {"what": "b"})], "Done.")
     model, agent = client(server, *script)
-    async with desk(agent) as runtime:
+    async with runtime_of(agent) as runtime:
         run = await runtime.start(agent, "go")
         assert await run.result() == "Done."
         started = [s for s in await happened(runtime, run.id, StepStarted) if not s.model]
@@ -142,13 +92,13 @@ async def test_it_gives_what_it_gives_and_is_gone_with_the_run(server: Server) -
 async def test_a_cancel_tells_the_server_which_request_to_stop(server: Server, name: str) -> None:
     calls = [Call("quick", {"what": "a"}), Call(name, {"what": "b"}), Call("quick", {"what": "c"})]
     model, agent = client(server, calls, [Call("quick", {"what": "d"})], "Done.")
-    async with desk(agent, habits=HASTY) as runtime:
+    async with runtime_of(agent, timing=HASTY) as runtime:
         run = await runtime.start(agent, "go", thread="t1")
         await begun(run, server, name, "b")
         await seen(run, StepFinished, nth=3)  # the model's, and two quick ones
         await run.cancel(by="ana")
         receipt = await run.receipt()  # whether or not the server answers
-        assert (receipt.state, receipt.rung) == (S.CANCELLED, "stop_requested")
+        assert (receipt.state, receipt.rung) == (RunState.CANCELLED, "stop_requested")
         assert (receipt.interrupted, receipt.done) == ((name,), ("quick", "quick"))
         await server.until_cancelled()
         assert server.cancelled() == [server.calls()["b"]]
@@ -178,7 +128,7 @@ async def test_a_redirect_stops_it_if_its_policy_says_so(
     script = ([Call(called, {"what": "a"})], [Call(quick, {"what": "b"})], "Done.")
     model, agent = client(server, *script, prefix=prefix)
     policies = {called: {"on_redirect": "cancel"}}
-    async with desk(agent, habits=HASTY, tools=policies) as runtime:
+    async with runtime_of(agent, timing=HASTY, tools=policies) as runtime:
         run = await runtime.start(agent, "go")
         await begun(run, server, called, "a")
         await run.redirect("something else!")
@@ -198,7 +148,7 @@ async def test_of_two_at_once_only_the_one_is_told_whose_policy_says_so(server: 
     calls = [Call("heedful", {"what": "a"}), Call("stubborn", {"what": "b"})]
     model, agent = client(server, calls, "Done.")
     policies = {"heedful": {"on_redirect": "cancel"}}
-    async with desk(agent, habits=HASTY, tools=policies) as runtime:
+    async with runtime_of(agent, timing=HASTY, tools=policies) as runtime:
         run = await runtime.start(agent, "go")
         await begun(run, server, "heedful", "a")
         await begun(run, server, "stubborn", "b")
@@ -214,12 +164,12 @@ async def test_of_two_at_once_only_the_one_is_told_whose_policy_says_so(server: 
 
 async def test_a_pause_lets_it_finish(server: Server) -> None:
     model, agent = client(server, [Call("stubborn", {"what": "a"})], "Done.")
-    async with desk(agent) as runtime:
+    async with runtime_of(agent) as runtime:
         run = await runtime.start(agent, "go")
         await begun(run, server, "stubborn", "a")
         await run.pause()
         server.enough()
-        await run.reached(S.PAUSED)
+        await run.wait_for(RunState.PAUSED)
         assert server.cancelled() == []
         await run.resume()
         assert await run.result() == "Done."
@@ -241,7 +191,7 @@ async def test_two_runs_share_a_session_and_one_is_cancelled(server: Server) -> 
 
     model = ScriptedModel(answer)
     agent: Agent[Any, Any] = Agent(model, toolsets=[server.toolset()], name="client")
-    async with desk(agent, habits=HASTY) as runtime:
+    async with runtime_of(agent, timing=HASTY) as runtime:
         first = await runtime.start(agent, "one")
         await begun(first, server, "heedful", "one")
         second = await runtime.start(agent, "two")
@@ -262,14 +212,14 @@ async def test_a_shutdown_in_the_middle_leaves_no_server_and_the_call_in_doubt(
 ) -> None:
     model, agent = client(server, [Call("stubborn", {"what": "a"})], "Done.")
     store = tmp_path / "runs.db"
-    async with desk(agent, store, habits=HASTY) as runtime:
+    async with runtime_of(agent, store, timing=HASTY) as runtime:
         run = await runtime.start(agent, "go", run_id="r1")
         await begun(run, server, "stubborn", "a")
     assert [pid for pid in server.pids() if is_alive(pid)] == []
-    async with desk(agent, store) as runtime:
+    async with runtime_of(agent, store) as runtime:
         run = await runtime.get("r1")
-        await run.reached(S.WAITING)
-        [question] = (await run.look()).open_questions()
+        await run.wait_for(RunState.WAITING)
+        [question] = (await run.snapshot()).open_questions()
         await run.answer(question, {"happened": "a, says the log"})
         assert await run.result() == "Done."
     assert returns(model) == ["a, says the log"]
@@ -294,7 +244,7 @@ async def test_a_server_of_others_that_ignores_it_is_let_go(tmp_path: Path) -> N
         model, toolsets=[MCPToolset(transport, id="all", init_timeout=60)], name="client"
     )
     policies = {"trigger-long-running-operation": {"on_redirect": "cancel"}}
-    async with desk(agent, habits=HASTY, tools=policies) as runtime:
+    async with runtime_of(agent, timing=HASTY, tools=policies) as runtime:
         run = await runtime.start(agent, "go")
         await seen(run, StepStarted, name=long.tool, run_in="remote")
         await run.redirect("say hello")

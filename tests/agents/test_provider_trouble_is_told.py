@@ -7,10 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from pullcord import RunFailed
-from pullcord import RunState as S
+from pullcord import RunFailed, RunState
 from pullcord.core.events import Spent, StepFailed, StepStarted, TextEnded
-from tests.agents.desk import QUICK
 from tests.agents.line import BACKOFF, Line, Patience, line
 from tests.agents.provider.dialects import DIALECTS, Dialect
 from tests.agents.provider.reply import (
@@ -24,7 +22,8 @@ from tests.agents.provider.reply import (
     say,
     server_error,
 )
-from tests.runs.stage import happened, seen
+from tests.agents.scripted_agents import QUICK
+from tests.runs.observed_runs import happened, seen
 from tests.storage.campaign import FULL
 
 pytestmark = [pytest.mark.campaign, pytest.mark.timeout(60)]
@@ -66,7 +65,7 @@ async def test_an_absurd_wait_becomes_a_pause_that_says_why(dialect: Dialect, as
     busy = Reply(status=429, headers={"retry-after": asked})
     async with line(dialect, busy, say("Here I am."), clock=Patience()) as here:
         run = await here.start()
-        paused = await run.reached(S.PAUSED)
+        paused = await run.wait_for(RunState.PAUSED)
         assert paused.pause is not None
         assert (paused.pause.by, paused.pause.source) == ("pullcord", "policy")
         assert "asks to wait" in paused.pause.reason
@@ -81,7 +80,7 @@ async def test_after_such_a_pause_another_process_tries_again(tmp_path: Path) ->
     store = tmp_path / "runs.db"
     async with line("chat", rate_limited(1e6), path=store) as here:
         run = await here.start()
-        await run.reached(S.PAUSED)
+        await run.wait_for(RunState.PAUSED)
     async with line("chat", say("Here I am."), path=store) as here:
         run = await here.runtime.get(run.id)
         await run.resume()
@@ -93,7 +92,7 @@ async def test_it_may_ask_again_for_as_long_as_somebody_resumes() -> None:
     async with line("chat", *[rate_limited(1e6)] * 6, say("At last.")) as here:
         run = await here.start()
         for turn in range(6):
-            await run.reached(S.PAUSED)
+            await run.wait_for(RunState.PAUSED)
             assert len(here.provider.seen) == turn + 1
             await run.resume()
         assert await run.result() == "At last."
@@ -102,7 +101,7 @@ async def test_it_may_ask_again_for_as_long_as_somebody_resumes() -> None:
 async def test_a_redirect_during_such_a_pause_is_in_the_request_after_it() -> None:
     async with line("chat", rate_limited(1e6), say("Carrots.")) as here:
         run = await here.start()
-        await run.reached(S.PAUSED)
+        await run.wait_for(RunState.PAUSED)
         await run.redirect("carrots!")
         await run.resume()
         assert await run.result() == "Carrots."
@@ -117,11 +116,11 @@ async def test_a_short_wait_is_as_long_as_it_asks_for(dialect: Dialect) -> None:
         run = await here.start()
         await clock.is_asked_for(7.0)
         clock.advance(6.9)
-        assert (await run.look()).state is S.RUNNING
+        assert (await run.snapshot()).state is RunState.RUNNING
         assert len(here.provider.seen) == 1
         clock.advance(0.2)
         assert await run.result() == "Here I am."
-        assert [one.status for one in (await run.look()).steps.values()] == ["finished"]
+        assert [one.status for one in (await run.snapshot()).steps.values()] == ["finished"]
 
 
 async def test_a_cancel_ends_the_wait() -> None:
@@ -130,7 +129,7 @@ async def test_a_cancel_ends_the_wait() -> None:
         run = await here.start()
         await clock.is_asked_for(7.0)
         await run.cancel()
-        assert (await run.receipt()).state is S.CANCELLED
+        assert (await run.receipt()).state is RunState.CANCELLED
         clock.advance(100)
         assert len(here.provider.seen) == 1
         await here.is_still_usable()
@@ -156,7 +155,7 @@ async def test_a_pause_takes_hold_in_the_wait_and_nothing_is_asked_before_resume
         run = await here.start()
         await clock.is_asked_for(7.0)
         await run.pause(now=now)
-        await run.reached(S.PAUSED)
+        await run.wait_for(RunState.PAUSED)
         clock.advance(20)
         assert len(here.provider.seen) == 1
         await run.resume()
@@ -332,7 +331,7 @@ async def test_texts_and_a_call_that_claim_the_same_place(dialect: Dialect) -> N
         try:
             assert await run.result() == "Fine."
         except RunFailed:  # it cannot add a call to a text; that is told, too
-            assert "UnexpectedModelBehavior" in (await run.look()).error
+            assert "UnexpectedModelBehavior" in (await run.snapshot()).error
         assert "".join(text for text, _ in await texts_of(here, run.id))[:8] == "One.Two."
         await here.is_still_usable()
 
@@ -437,7 +436,7 @@ async def test_what_nobody_says_the_usage_of_is_never_free(
 
 @each_dialect
 async def test_what_a_cut_answer_costs_is_estimated_and_never_free(dialect: Dialect) -> None:
-    async with line(dialect, say(LONG, stall_after=2), habits=QUICK) as here:
+    async with line(dialect, say(LONG, stall_after=2), timing=QUICK) as here:
         run = await here.start()
         await here.provider.async_wait_stalled(0)
         await seen(run, StepStarted)

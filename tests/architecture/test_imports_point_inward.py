@@ -2,13 +2,21 @@
 
 import ast
 import sys
-from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
 
 import pullcord
+from tests.architecture.modules import (
+    MODULES,
+    ROOT,
+    imports_of,
+    layer_of,
+    loaded_lazily,
+    name_of,
+    parsed,
+)
 
 MAY_IMPORT = {
     "errors": set[str](),
@@ -41,7 +49,10 @@ MAY_IMPORT = {
         "telemetry",
         "runtime",
     },
-    "agents": {"core", "errors", "journal", "runtime", "agents"},
+    "adapters": {"core", "errors", "journal", "runtime", "adapters"},
+    "agents": {"adapters", "errors", "events", "limits", "tools", "agents"},
+    "terminal": {"core", "errors", "journal", "terminal"},
+    "client": {"core", "errors", "lazy_import", "journal", "client"},
     "cli": {
         "core",
         "errors",
@@ -54,13 +65,24 @@ MAY_IMPORT = {
         "warden",
         "runtime",
         "server",
+        "terminal",
+        "client",
         "tui",
         "demo",
         "cli",
     },
     "server": {"core", "errors", "regular_file", "killswitch", "journal", "runtime", "server"},
-    "tui": {"core", "errors", "journal", "tui"},
+    "tui": {
+        "core",
+        "errors",
+        "killswitch",
+        "journal",
+        "terminal",
+        "client",
+        "tui",
+    },
     "__main__": {"cli"},
+    "engines": {"runtime"},
     "events": {"core", "journal"},
     "limits": {"core"},
     "options": {"core", "journal", "runtime"},
@@ -69,7 +91,7 @@ MAY_IMPORT = {
     "guard": {"core", "errors"},
     "hooks": {"core", "runtime"},
     "telemetry": {"core", "telemetry"},
-    "testing": {"core", "errors", "process", "journal", "runtime", "testing"},
+    "testing": {"core", "engines", "errors", "events", "process", "journal", "runtime", "testing"},
     "demo": {
         "agents",
         "core",
@@ -82,48 +104,6 @@ MAY_IMPORT = {
         "demo",
     },
 }
-ROOT = Path(pullcord.__file__).parent
-MODULES = sorted(path for path in ROOT.rglob("*.py") if path != ROOT / "__init__.py")
-
-
-def layer_of(module: Path) -> str:
-    return module.relative_to(ROOT).parts[0].removesuffix(".py")
-
-
-def name_of(module: Path) -> str:
-    inside = module.relative_to(ROOT).with_suffix("").parts
-    return ".".join(("pullcord", *inside)).removesuffix(".__init__")
-
-
-NAMES = {name_of(module) for module in MODULES}
-
-
-def imports_of(tree: ast.AST) -> set[str]:
-    """Every pullcord module imported: in function bodies, for type checkers and lazily, too."""
-    found: set[str] = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "pullcord":
-            inside = {f"{node.module}.{alias.name}" for alias in node.names}
-            found |= inside & NAMES or {node.module or ""}
-        elif lazy := _loaded_lazily(node):
-            found.add(lazy)
-    return {name for name in found if name.startswith("pullcord.")}
-
-
-def _loaded_lazily(node: ast.AST) -> str:
-    """The module that a call of `lazy_import` or `import_module` names, if it names one."""
-    if not isinstance(node, ast.Call) or not node.args:
-        return ""
-    called = node.func.attr if isinstance(node.func, ast.Attribute) else ast.unparse(node.func)
-    said = node.args[0]
-    if called in ("lazy_import", "import_module") and isinstance(said, ast.Constant):
-        return str(said.value)
-    return ""
-
-
-@cache
-def parsed(module: Path) -> ast.Module:
-    return ast.parse(module.read_text(encoding="utf-8"))
 
 
 @pytest.mark.parametrize("module", MODULES, ids=lambda m: str(m.relative_to(ROOT)))
@@ -147,8 +127,8 @@ def test_there_is_no_cycle() -> None:
 
 LOADS_OTHERS = {
     "lazy_import.py",
-    "runtime/limiting.py",
-    "runtime/undoing.py",
+    "runtime/starting_limits.py",
+    "runtime/driving/undoing.py",
     "testing/crash_server.py",
     "warden/finding.py",
 }
@@ -168,7 +148,7 @@ def test_what_is_loaded_lazily_is_typed(module: Path) -> None:
         if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
             typed = {pair for one in node.body for pair in _bound(one)}
             lazy = {
-                (ast.unparse(one.targets[0]), _loaded_lazily(one.value))
+                (ast.unparse(one.targets[0]), loaded_lazily(one.value))
                 for one in node.orelse
                 if isinstance(one, ast.Assign)
             }
@@ -247,7 +227,7 @@ def test_no_module_and_no_function_is_too_long_to_see_whole() -> None:
 
 def test_only_the_control_side_is_free_of_asyncio() -> None:
     """What must work with the event loop blocked may not know of one."""
-    for name in ("runtime/control.py", "journal/watch.py", "journal/wake.py"):
+    for name in ("runtime/control_thread.py", "journal/watch.py", "journal/sqlite/wake_pipe.py"):
         assert "import asyncio" not in (ROOT / name).read_text()
 
 
@@ -267,3 +247,37 @@ def test_nobody_walks_the_frames_of_running_code(module: Path) -> None:
         if isinstance(node, ast.Attribute)
     }
     assert not named & {"_current_frames", "_getframe", "f_back", "f_locals"}
+
+
+# --- rooms: a folder in a layer has one subject, and does not hang on what hangs on it ---
+
+ROOMS = sorted(path.parent for path in MODULES if path.name == "__init__.py")
+INNER = [room for room in ROOMS if len(room.relative_to(ROOT).parts) == 2]
+
+
+def said_of(room: Path) -> str:
+    first, _, _ = (ast.get_docstring(parsed(room / "__init__.py")) or "").partition("\n")
+    return first.replace("`", "")
+
+
+@pytest.mark.parametrize("room", ROOMS, ids=lambda room: str(room.relative_to(ROOT)))
+def test_a_room_says_what_belongs_there(room: Path) -> None:
+    page = (ROOT.parent.parent / "docs" / "architecture.md").read_text()
+    where, said = room.relative_to(ROOT), said_of(room)
+    assert said
+    assert room not in INNER or where.parts[0] == "agents" or f"| `{where}/` | {said} |" in page
+
+
+def test_no_two_rooms_hang_on_each_other() -> None:
+    """Not even by way of modules between them: seen as one thing each, they have no cycle."""
+    rooms = {name_of(room / "__init__.py") for room in INNER}
+
+    def as_seen(module: str) -> str:
+        return next((room for room in rooms if module.startswith(f"{room}.")), module)
+
+    graph: dict[str, set[str]] = {}
+    for module in MODULES:
+        mine = as_seen(name_of(module))
+        others = {as_seen(name) for name in imports_of(parsed(module))}
+        graph.setdefault(mine, set()).update(others - {mine})
+    TopologicalSorter(graph).prepare()  # or it names a cycle

@@ -1,4 +1,5 @@
-"""No surface decides what to hide: whatever people see is read through `journal.for_people`."""
+"""No surface decides what to hide: whatever people see is read through
+`journal/views/for_people.py`."""
 
 import ast
 from collections.abc import Iterator
@@ -11,13 +12,13 @@ import pullcord
 ROOT = Path(pullcord.__file__).parent
 SURFACES = ("cli", "tui", "server", "telemetry", "demo")
 READS_FOR_PEOPLE = {
-    "pullcord.core.withhold": {"as_viewed", "withheld"},
-    "pullcord.core.panel": {"panel"},
+    "pullcord.core.show.withhold": {"as_viewed", "withheld"},
+    "pullcord.core.show.panel": {"panel"},
     "pullcord.core.receipts": {"receipt"},
-    "pullcord.journal.inbox": {"inbox_of", "family_inbox"},
-    "pullcord.journal.reading": {"records_of", "stream"},
+    "pullcord.journal.views.inbox": {"inbox_of", "family_inbox"},
+    "pullcord.journal.stored_runs.run_records": {"records_of", "stream"},
 }
-EVIDENCE = {"cli/log_transcript.py"}  # of whoever investigates: it holds what was quarantined
+EVIDENCE = {"cli/log/transcript.py"}  # of whoever investigates: it holds what was quarantined
 
 
 def decided_in(path: Path) -> Iterator[str]:

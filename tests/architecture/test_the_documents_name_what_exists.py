@@ -58,7 +58,9 @@ def is_there(code: str, known: dict[str, set[str]]) -> bool:
     if code in OF_OTHERS or A_ROUTE.fullmatch(code):
         return True
     if PLACE.fullmatch(code):
-        return (HOUSE / code).exists() or any(str(path).endswith(code) for path in FILES)
+        return any((at / code).exists() for at in (HOUSE, ROOT)) or any(
+            str(path).endswith(code) for path in FILES
+        )
     if found := DOTTED.fullmatch(code):
         owner, _, name = found[1].rpartition(".")
         owner = {"ctx": "Context"}.get(owner, owner)

@@ -1,4 +1,5 @@
-"""What a run's records say in words is said in `core.words` and `core.story`, and nowhere else.
+"""What a run's records say in words is said in `core.show.words` and `core.show.story`, and
+nowhere else.
 
 A surface lays it out. A second copy of a sentence drifts: there were four, and they had.
 """
@@ -11,8 +12,8 @@ from typing import Final, get_args
 
 import pytest
 
-from pullcord.core import story, words
 from pullcord.core.events import TAGS, Effect, Rung, RunIn, Verdict
+from pullcord.core.show import story, words
 
 ROOT: Final = Path(__file__).parent.parent.parent
 SURFACES: Final = ("cli", "tui", "telemetry", "server")
@@ -21,10 +22,10 @@ COMMON: Final = {"goes on from"}  # the page has it before the link to a run
 BEFORE_A_RUN: Final = {"page/start.tsx"}  # a form asks how a run is to end: that tells of none
 _AROUND: Final = " ·:,.;()"
 NOT_WORDS: Final = {  # a table by event types that names none of them in words
-    "telemetry/words.py",  # which are events of a span, which counts as which stop
-    "tui/pace.py",  # in which state a record leaves the run, for the picture
-    "cli/tour.py",  # which button the tour has pressed
-    "cli/doctor.py",  # where a machine can run tools
+    "telemetry/attributes.py",  # which are events of a span, which counts as which stop
+    "tui/run_report.py",  # in which state a record leaves the run, for the picture
+    "commands/tour.py",  # which button the tour has pressed
+    "commands/doctor.py",  # where a machine can run tools
 }
 
 
@@ -58,7 +59,7 @@ def _literals(tree: ast.AST) -> Iterator[str]:
 
 
 PYTHON: Final = sorted(
-    path for room in SURFACES for path in (ROOT / "src/pullcord" / room).glob("*.py")
+    path for room in SURFACES for path in (ROOT / "src/pullcord" / room).rglob("*.py")
 )
 SCRIPT: Final = sorted(
     path

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from pullcord.cli.remote import reach
+from pullcord.client.server_runs import reach
 from tests import nursery
 from tests.cli.terminal import AGENTS, Said, Terminal
 

@@ -11,10 +11,10 @@ from typing import Any, TypeVar
 
 from pullcord.core.run import Run
 from pullcord.core.states import TERMINAL, RunState
-from pullcord.journal.reading import existing
-from pullcord.journal.snapshots import load
-from pullcord.journal.sqlite import SqliteStore
+from pullcord.journal.sqlite.backend import SqliteStore
 from pullcord.journal.store import View
+from pullcord.journal.stored_runs.run_records import existing
+from pullcord.journal.stored_runs.snapshots import load
 from tests import nursery
 
 T = TypeVar("T")

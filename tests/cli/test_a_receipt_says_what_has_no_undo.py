@@ -1,6 +1,6 @@
 """What was done and cannot be undone is named in the receipt that the command line prints."""
 
-from pullcord.cli.words import receipt_lines
+from pullcord.cli.render.run_text import receipt_lines
 from pullcord.core.events import (
     Cancelled,
     CancelRequested,
@@ -12,7 +12,7 @@ from pullcord.core.events import (
     UndoStarted,
 )
 from pullcord.core.receipts import receipt
-from tests.core.test_decide import after
+from tests.core.histories import after
 
 DID: list[Event] = [
     Claimed(owner="o", epoch=1),

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from pullcord.cli.address import address
-from pullcord.cli.client import Client
+from pullcord.client.http import Client
+from pullcord.client.server_address import address
 from pullcord.core.states import RunState
 from tests.cli.serving import Abroad, Serving, serve
 from tests.cli.strange_servers import Reply, answer, strange, strange_tls

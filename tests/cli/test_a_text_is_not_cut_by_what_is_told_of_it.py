@@ -1,6 +1,6 @@
 """What is told of a run comes in lines of its own, when the text before it is all there."""
 
-from pullcord.cli.telling import Telling
+from pullcord.cli.render.narration import Narration
 from pullcord.core.events import (
     Completed,
     Event,
@@ -13,8 +13,8 @@ from pullcord.core.events import (
     TextEnded,
 )
 from pullcord.core.values import dump
-from pullcord.journal.reading import Cursor
 from pullcord.journal.store import LiveText
+from pullcord.journal.stored_runs.run_records import Cursor
 
 SAID = "Hello there, this is long. "
 ASKED = StepStarted(step="model-1", name="model", model="scripted")
@@ -30,7 +30,7 @@ def live(text: str, offset: int = 0, part: str = "say-model-1-1-0") -> LiveText:
 def told(*items: Event | LiveText) -> list[str]:
     """Everything in one stream, as a terminal has it, without when it was."""
     heard: list[str] = []
-    telling = Telling("r1", says=heard.append)
+    telling = Narration("r1", says=heard.append)
     for seq, item in enumerate(items, start=1):
         record = item if isinstance(item, LiveText) else Record("r1", seq, 0, 1, item)
         telling.tell(Cursor(seq), record)

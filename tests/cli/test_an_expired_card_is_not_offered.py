@@ -4,20 +4,23 @@ from pathlib import Path
 
 import pytest
 
+from pullcord import RunState
 from pullcord.testing import ManualClock
 from tests.cli.terminal import Terminal
-from tests.runs.approving import Bank, card, office, payer
-from tests.runs.stage import UNHURRIED, S, settles
+from tests.runs.approving import Bank, card, payer
+from tests.runs.observed_runs import UNHURRIED, runtime_with, settles
 
 
 async def expired_long_ago(folder: Path) -> str:
     """A run that waits for an approval whose time has passed while no process ran."""
     clock = ManualClock()
     agent = payer(Bank().pay(approve_within_s=60.0))
-    async with office(folder / "runs.db", agent=agent, clock=clock, habits=UNHURRIED) as runtime:
+    async with runtime_with(
+        folder / "runs.db", agent=agent, clock=clock, timing=UNHURRIED
+    ) as runtime:
         run = await runtime.start("agent", run_id="r1")
         asked = await card(run)
-        await settles(run, clock, S.WAITING)
+        await settles(run, clock, RunState.WAITING)
     return asked.question
 
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pullcord.cli.as_json import to_json
-from pullcord.core.visible import visible
+from pullcord.core.text.visible import visible
 
 SNEAKY = "\x1b[31m \x9b31m \x7f \u202e \u200b \u2066 \ufeff \x07 \U000e0041 é 日"
 

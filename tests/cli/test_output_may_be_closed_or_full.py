@@ -9,8 +9,6 @@ import pytest
 from pullcord.core.states import RunState
 from tests.cli.terminal import Said, Terminal, agent
 
-S = RunState
-
 
 @pytest.fixture
 def pullcord(tmp_path: Path) -> Terminal:
@@ -82,7 +80,7 @@ def test_a_run_is_driven_to_its_end_although_nobody_can_be_told(
 ) -> None:
     said = sh(pullcord, f"run {agent('quick')} --run-id r1", around)
     assert (said.status, "Traceback" in said.err) == (0, False)
-    assert pullcord.reached(S.COMPLETED).state is S.COMPLETED
+    assert pullcord.reached(RunState.COMPLETED).state is RunState.COMPLETED
 
 
 @pytest.mark.parametrize("manner", ["", "--json", "2>&1"])
@@ -101,4 +99,4 @@ def test_a_reader_who_has_had_enough_does_not_give_up_the_run(
         assert process.stdout
         process.stdout.close()
     assert process.returncode == 0
-    assert pullcord.ended().state is S.COMPLETED
+    assert pullcord.ended().state is RunState.COMPLETED

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from pullcord.cli.age import seconds
+from pullcord.cli.arguments import seconds_of
 from pullcord.core.states import RunState
 from pullcord.errors import InvalidInput
 from tests.cli.serving import Serving, serve
@@ -93,13 +93,13 @@ def test_retain_is_what_is_meant_without_words_and_what_a_server_keeps_to(
     ("text", "wanted"), [("90d", 7_776_000), ("2w", 1_209_600), ("0m", 0), ("12h", 43_200)]
 )
 def test_an_age_is_a_number_and_a_unit(text: str, wanted: float) -> None:
-    assert seconds(text) == wanted
+    assert seconds_of(text) == wanted
 
 
 @pytest.mark.parametrize("text", ["", "90", "d", "-1d", "1.5d", "90 d", "90days", "٣d", "1s"])
 def test_what_is_no_age_is_refused(text: str) -> None:
     with pytest.raises(InvalidInput, match="is not an age"):
-        seconds(text)
+        seconds_of(text)
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pullcord.cli.tour import Tour
+from pullcord.cli.commands.tour import Tour
 from pullcord.core.events import PauseRequested, Record
 from pullcord.core.states import RunState
 
@@ -21,7 +21,7 @@ class _Slow:
     async def events(self) -> AsyncGenerator[Any]:
         async for cursor, item in self._run.events():
             if isinstance(item, Record) and isinstance(item.event, PauseRequested):
-                await self._run.reached(RunState.PAUSED)
+                await self._run.wait_for(RunState.PAUSED)
                 for _ in range(1000):
                     await asyncio.sleep(0)  # everybody else is faster
             yield cursor, item

@@ -6,8 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from pullcord.cli.habits import habits_of
-from pullcord.runtime.site import Habits
+from pullcord.cli.runtime_options import timing_of
+from pullcord.runtime.services import Timing
 from tests.cli.strange_servers import answer, strange
 from tests.cli.terminal import Said, Terminal, agent
 
@@ -140,5 +140,5 @@ def test_serve_takes_its_port_from_the_file(pullcord: Terminal) -> None:
 
 
 def test_a_command_that_drives_runs_keeps_them_as_long_as_the_file_says() -> None:
-    assert habits_of(SimpleNamespace(lease_s=7.0)).lease_s == 7.0
-    assert habits_of(SimpleNamespace(lease_s=None)).lease_s == Habits().lease_s
+    assert timing_of(SimpleNamespace(lease_s=7.0)).lease_s == 7.0
+    assert timing_of(SimpleNamespace(lease_s=None)).lease_s == Timing().lease_s

@@ -1,6 +1,6 @@
 """Agents that leave runs behind in every state a person meets."""
 
-from pullcord import Agent, Call, Context, Retry, always, tool
+from pullcord import AgentConfig, Call, Context, Retry, always, tool
 from pullcord.limits import External, MaxSteps, Spent
 from tests.cli.agents import fails as fails
 from tests.cli.agents import hangs_between as hangs
@@ -40,8 +40,8 @@ async def _capped(ctx: Context) -> str:
     return await ctx.ask("enough?")
 
 
-capped = Agent(_capped, limits=MaxSteps(2) | Spent(usd=1, lenient=True))
-told = Agent(planned, limits=MaxSteps(100) | External("enough"))
+capped = AgentConfig(_capped, limits=MaxSteps(2) | Spent(usd=1, lenient=True))
+told = AgentConfig(planned, limits=MaxSteps(100) | External("enough"))
 
 
 async def _cannot(call: Call) -> None:

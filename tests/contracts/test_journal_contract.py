@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from pullcord.journal.memory import MemoryStore
-from pullcord.journal.postgres import PostgresStore
-from pullcord.journal.sqlite import SqliteStore
+from pullcord.journal.memory_store import MemoryStore
+from pullcord.journal.postgres.backend import PostgresStore
+from pullcord.journal.sqlite.backend import SqliteStore
 from pullcord.journal.store import Store
 from pullcord.testing.journal_contract import CONTRACT, Check
 from tests.postgres.server import a_server

@@ -5,8 +5,8 @@ import pytest
 from pullcord.core.events import Created
 from pullcord.errors import RunNotFound
 from pullcord.journal.journal import Journal
-from pullcord.journal.ledger import Append
-from pullcord.journal.memory import MemoryStore
+from pullcord.journal.memory_store import MemoryStore
+from pullcord.journal.rules.ledger import Append
 from pullcord.testing import CrashingJournal
 from pullcord.testing.crashing import When
 

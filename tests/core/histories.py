@@ -3,7 +3,7 @@
 from hypothesis import strategies as st
 
 from pullcord.core.admit import admit
-from pullcord.core.commands import Answer, Cancel, Command, Pause, Redirect, Resume, Settle
+from pullcord.core.commands import Answer, Cancel, Command, Pause, Redirect, Rename, Resume, Settle
 from pullcord.core.decide import decide
 from pullcord.core.events import (
     AttentionRaised,
@@ -39,7 +39,7 @@ from pullcord.core.events import (
     TextEnded,
     UndoFailed,
 )
-from pullcord.core.fold import evolve
+from pullcord.core.fold import evolve, replay
 from pullcord.core.run import Run
 from pullcord.core.values import dump
 from pullcord.errors import ImpossibleEvent
@@ -71,6 +71,7 @@ def commands(draw: st.DrawFn) -> Command:
                 Answer(by=by, question=draw(NAMES), value=dump("run")),
                 Answer(by=by, question=draw(NAMES), value=dump({"happened": 3})),
                 Settle(by=by, item=draw(NAMES)),
+                Rename(by=by, title=draw(NAMES)),
                 Cancel(by=by, quarantine=True),
             ]
         )
@@ -163,3 +164,9 @@ def _extended(
         run = apply(run, record)
         added.append(record)
     return run, added
+
+
+def after(*events: Event) -> Run:
+    """The run that these events make, after its creation."""
+    everything = [Created(agent="churn", thread="t1"), *events]
+    return replay("r1", [Record("r1", n, n, 0, e) for n, e in enumerate(everything, 1)])

@@ -18,6 +18,7 @@ from pullcord.core.commands import (
     Cancel,
     Command,
     Deny,
+    Edit,
     Pause,
     Redirect,
     Resume,
@@ -82,7 +83,8 @@ def answers(draw: st.DrawFn) -> Command:
             [
                 Approve(by=WHO, question=name),
                 Approve(by=WHO, question=name, call=draw(calls)),
-                Approve(by=WHO, question=name, edited=True, args=dump({"amount": 1})),
+                Edit(by=WHO, question=name, args=dump({"amount": 1})),
+                Edit(by=WHO, question=name, call=draw(calls), args=dump({"amount": 1})),
                 Approve(by=WHO, question=name, seen_seq=draw(st.integers(0, 20))),
                 Deny(by=WHO, question=name, reason="no"),
                 Answer(by=WHO, question=name, value=dump("yes")),
@@ -288,7 +290,7 @@ def test_an_ended_run_has_no_open_card_and_its_receipt_names_each_call_not_made_
 # --- every answer gets an answer ---
 
 
-def expected(run: Run, command: Approve | Deny | Answer, now_ms: int) -> tuple[str, str]:
+def expected(run: Run, command: Approve | Edit | Deny | Answer, now_ms: int) -> tuple[str, str]:
     """The verdict and the reason, by the rules as they are told to people."""
     if run.ended:
         return "too_late", "ended"
@@ -307,7 +309,7 @@ def expected(run: Run, command: Approve | Deny | Answer, now_ms: int) -> tuple[s
         return "rejected", "not_an_approval"
     if asked.due_ms <= now_ms:
         return "too_late", "expired"
-    if isinstance(command, Approve) and command.call not in ("", asked.call):
+    if isinstance(command, Approve | Edit) and command.call not in ("", asked.call):
         return "rejected", "other_call"
     return "applied", ""
 
@@ -322,7 +324,7 @@ def _expected_of_an_answer(kind: str, command: Answer) -> tuple[str, str]:
 
 @given(records=histories(), command=answers(), now_ms=NOW_MS)
 def test_an_answer_is_decided_by_the_rules_in_every_state(
-    records: list[Record], command: Approve | Deny | Answer, now_ms: int
+    records: list[Record], command: Approve | Edit | Deny | Answer, now_ms: int
 ) -> None:
     run = replay("r1", records)
     decision = decide(run, check_command(command), now_ms=now_ms)

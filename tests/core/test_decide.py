@@ -17,32 +17,24 @@ from pullcord.core.events import (
     CancelRequested,
     Claimed,
     Completed,
-    Created,
-    Event,
     Hurried,
     LateResult,
     Paused,
     Record,
     Redirected,
+    Renamed,
     Resumed,
     StepFinished,
     StepInterrupted,
     StepStarted,
 )
 from pullcord.core.fold import replay
-from pullcord.core.run import Run
 from pullcord.core.states import TERMINAL, RunState
 from pullcord.core.values import dump
 from pullcord.errors import InvalidId, InvalidText
-from tests.core.histories import apply, commands, histories
+from tests.core.histories import after, apply, commands, histories
 
 pytestmark = pytest.mark.campaign
-
-
-def after(*events: Event) -> Run:
-    """The run that these events make, after its creation."""
-    everything = [Created(agent="churn", thread="t1"), *events]
-    return replay("r1", [Record("r1", n, n, 0, e) for n, e in enumerate(everything, 1)])
 
 
 CLAIMED = Claimed(owner="w", epoch=1)
@@ -180,10 +172,10 @@ def test_a_question_is_named_by_an_id() -> None:
 
 @given(records=histories(), data=st.data())
 def test_an_ended_run_never_moves_again(records: list[Record], data: st.DataObject) -> None:
-    """What needs attention can be settled; that is all, and the run stays where it is."""
+    """What needs attention can be settled, and a title be given; the run stays where it is."""
     run = replay("r1", records)
     if run.ended:
         events = decide(run, data.draw(commands())).events
-        assert all(isinstance(event, AttentionSettled) for event in events)
+        assert all(isinstance(event, AttentionSettled | Renamed) for event in events)
         for event in events:
             assert apply(run, Record("r1", run.seq + 1, 0, 0, event)).state is run.state

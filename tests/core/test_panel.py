@@ -38,12 +38,11 @@ from pullcord.core.events import (
 )
 from pullcord.core.fold import replay
 from pullcord.core.limits import Limits
-from pullcord.core.panel import Button, Panel, panel
 from pullcord.core.receipts import receipt
 from pullcord.core.run import Run
+from pullcord.core.show.panel import Button, Panel, panel
 from pullcord.core.states import TABLE, TERMINAL, RunState
-from tests.core.histories import histories
-from tests.core.test_decide import after
+from tests.core.histories import after, histories
 
 ASKS: dict[str, Command] = {
     "pause": Pause(by="ana"),

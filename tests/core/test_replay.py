@@ -145,7 +145,7 @@ def test_a_changed_run_needs_a_new_snapshot_format() -> None:
     SNAPSHOT_FORMAT in core/run.py and put the new fingerprint here."""
     shape = msgspec.json.encode(_without_prose(msgspec.json.schema(Run)), order="deterministic")
     fingerprint = hashlib.sha256(shape).hexdigest()[:16]
-    assert (SNAPSHOT_FORMAT, fingerprint) == (10, "854897b780706cf4")
+    assert (SNAPSHOT_FORMAT, fingerprint) == (11, "0b96884e50f18f25")
 
 
 def _without_prose(schema: Any) -> Any:

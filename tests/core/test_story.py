@@ -12,7 +12,6 @@ import msgspec
 import pytest
 from hypothesis import given
 
-from pullcord.core import words
 from pullcord.core.events import (
     TAGS,
     Answered,
@@ -53,6 +52,7 @@ from pullcord.core.events import (
     Redirected,
     Released,
     Remembered,
+    Renamed,
     Requeued,
     Resumed,
     Signalled,
@@ -72,10 +72,11 @@ from pullcord.core.events import (
     UndoStarted,
 )
 from pullcord.core.fold import replay
-from pullcord.core.story import Names, Told, line, tell
+from pullcord.core.show import words
+from pullcord.core.show.story import Names, Told, line, tell
 from pullcord.core.values import dump
+from tests.core.filled_events import SHOWN, SHOWN_OF, WORD, full
 from tests.core.histories import histories
-from tests.core.test_withhold import SHOWN, SHOWN_OF, WORD, full
 
 GOLDEN: Final = Path(__file__).parent / "golden" / "story.txt"
 PAY: Final = StepStarted(step="pay-0f3a", name="pay", tool="pay", run_in="process")
@@ -156,6 +157,8 @@ HAPPENED: Final[list[Event]] = [
     LimitReached(by="limits", source="limit", leaves=("MaxSteps(4)",), then="wrap_up"),
     LimitsRaised(by="ana", caps={"steps": 80, "usd": 2.5}),
     Signalled(by="ana", name="deployed"),
+    Renamed(by="ana", title="churn in May"),
+    Renamed(by="ana", title=""),
     ConditionMet(condition="Said('DONE')"),
     Completed(result=dump("3 customers are at risk")),
     Completed(),

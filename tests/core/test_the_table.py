@@ -30,7 +30,8 @@ def test_every_living_state_offers_cancel_and_ended_ones_only_what_outlives_them
     for state in LIVING:
         assert "cancel" in OFFERED[state]
     for state in TERMINAL:
-        assert OFFERED[state] - {"undo"} == {"settle"}  # what needs attention outlives the run
+        # What needs attention outlives the run, and so does its title.
+        assert OFFERED[state] - {"undo"} == {"settle", "rename"}
     # What completed is no longer provisional.
     assert "undo" not in OFFERED[RunState.COMPLETED]
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pullcord.core.calendar import day_of
+from pullcord.core.run import day_of
 from pullcord.core.values import VALUE_MAX_DEPTH, check_id, dump, load
 from pullcord.errors import InvalidId, Unstorable
 

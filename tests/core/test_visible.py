@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pullcord.core.visible import visible, visible_json
+from pullcord.core.text.visible import visible, visible_json
 
 KEPT = {"\n", "\t"}
 # Signs of Arabic, Syriac and Kaithi that are drawn, although they are counted as formats.

@@ -1,6 +1,6 @@
 """What is withheld of a quarantined run: also the words that a question is named after."""
 
-from typing import Any, Final, Literal, get_args, get_origin
+from typing import Any
 
 import msgspec
 import pytest
@@ -9,14 +9,15 @@ from pullcord.core.events import (
     TAGS,
     Answered,
     Event,
-    PlanItem,
+    LateResult,
     QuestionAsked,
     QuestionWithdrawn,
     Released,
     encode_event,
 )
+from pullcord.core.show.withhold import as_viewed, withheld
 from pullcord.core.values import dump
-from pullcord.core.withhold import as_viewed, withheld
+from tests.core.filled_events import SHOWN, SHOWN_OF, WORD, full
 
 ID = "the-word-nobody-may-have-0f3a"
 ABOUT: list[Event] = [
@@ -44,44 +45,6 @@ def test_what_belongs_to_one_question_still_does_and_no_other() -> None:
 
 # --- every field of every event -------------------------------------------------------------------
 
-WORD: Final = "zzword"
-SHOWN: Final = {
-    # ids and names that are in the code, in the settings or made up by whoever asks
-    "agent", "attempt", "back_to", "child", "code_version", "condition", "cwd", "defer", "digest",
-    "forked_from", "item", "key", "leaves", "limits", "model", "name", "owner", "parent", "part",
-    "place", "plan", "run_in", "scope", "step", "target", "thread", "tool", "trace", "where",
-    "call", "approval", "guard", "family", "frozen", "state", "caps", "ladder_ms", "cause",
-    "still_running",
-    # who stopped it, why and by which way: what a stop is known by
-    "by", "reason", "via",
-}  # fmt: skip
-SHOWN_OF: Final = {"QuestionWithdrawn.why"}  # a sentence of the library's own
-
-
-def of_type(kind: Any) -> Any:
-    """A value of this type, with the word in it wherever there is room for one."""
-    if kind is str:
-        return WORD
-    if kind is msgspec.Raw:
-        return dump({WORD: WORD})
-    if kind is PlanItem:
-        return PlanItem(WORD, WORD)
-    if get_origin(kind) is tuple:
-        return (of_type(get_args(kind)[0]),)
-    if get_origin(kind) is dict:
-        return {WORD: 1.0}
-    if get_origin(kind) is Literal:
-        return get_args(kind)[0]
-    if of_many := [one for one in get_args(kind) if one in (str, msgspec.Raw)]:
-        return of_type(of_many[0])
-    return None
-
-
-def full(kind: type[Event]) -> dict[str, Any]:
-    """Its fields that can hold words, each with one."""
-    fields = {one.name: of_type(one.type) for one in msgspec.structs.fields(kind)}
-    return {name: value for name, value in fields.items() if value is not None}
-
 
 @pytest.mark.parametrize("kind", TAGS, ids=lambda kind: kind.__name__)
 def test_no_field_of_any_event_is_shown_by_oversight(kind: type[Event]) -> None:
@@ -96,6 +59,12 @@ def test_no_field_of_any_event_is_shown_by_oversight(kind: type[Event]) -> None:
             left = "".join(item.title for item in getattr(seen, name))
         is_named = name in SHOWN or f"{kind.__name__}.{name}" in SHOWN_OF
         assert WORD not in left or is_named, f"{kind.__name__}.{name} is shown: {left}"
+
+
+def test_what_failed_after_it_was_stopped_is_not_said_to_have_happened() -> None:
+    left = withheld(LateResult(step="s", error="ValueError: zzword"))
+    assert left == LateResult(step="s", error="(withheld)")
+    assert withheld(LateResult(step="s", result=dump(1))) == LateResult(step="s")
 
 
 def test_what_could_not_be_released_is_still_said() -> None:

@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable
 from contextlib import aclosing, asynccontextmanager
 from typing import Any, Final
 
-from pullcord import Ack, Agent, Context, Habits, Retry, Run, RunHandle, RunState, Runtime
+from pullcord import Ack, AgentConfig, Context, Retry, Run, RunHandle, RunState, Runtime, Timing
 from pullcord.core.events import Effect
 from pullcord.journal.journal import Journal
 from pullcord.testing import ManualClock
@@ -20,7 +20,7 @@ CHUNKS: Final = ("The ", "customers ", "who ", "left")
 BOUND_S: Final = 60
 
 
-class World:
+class WitnessedWorld:
     """What the agents do outside, and what a scenario holds up to have something in flight."""
 
     def __init__(self, tell: Witness, *, held: Iterable[str] = (), broken: bool = False) -> None:
@@ -66,7 +66,7 @@ class World:
                 await self._held[chunk].wait()
 
 
-def agents(world: World, *, version: str = "1") -> dict[str, Agent]:
+def agents(world: WitnessedWorld, *, version: str = "1") -> dict[str, AgentConfig]:
     """The agents of version 1 of this program; version 2 has learnt a step in between."""
 
     async def letters(ctx: Context) -> list[Any]:
@@ -134,13 +134,15 @@ def agents(world: World, *, version: str = "1") -> dict[str, Agent]:
         return [first, await world.step(ctx, "b", await ctx.random(), await ctx.uuid())]
 
     known = (letters, planner, listener, asker, tree, parallel, sleeper, holder, talker)
-    return {agent.__name__: Agent(agent, version=version) for agent in (*known, breaking, dicing)}
+    return {
+        agent.__name__: AgentConfig(agent, version=version) for agent in (*known, breaking, dicing)
+    }
 
 
-class Stage:
+class DoomedRuntime:
     """A runtime on the journal that is going to die, and somebody who pulls the cord."""
 
-    def __init__(self, runtime: Runtime, world: World) -> None:
+    def __init__(self, runtime: Runtime, world: WitnessedWorld) -> None:
         self.runtime, self.world = runtime, world
 
     async def start(self, agent: str, run_id: str = "r1", **how: Any) -> RunHandle:
@@ -154,7 +156,7 @@ class Stage:
 
 
 @asynccontextmanager
-async def stage(
+async def doomed_runtime(
     journal: Journal,
     witness: Witness,
     *,
@@ -163,9 +165,9 @@ async def stage(
     park_after_s: float = 60,
     shutdown_grace_s: float = 5,
     lease_s: float = 600,  # nobody who takes over may have to wait for it
-) -> AsyncGenerator[Stage]:
-    world = World(witness, held=held, broken=broken)
-    habits = Habits(
+) -> AsyncGenerator[DoomedRuntime]:
+    world = WitnessedWorld(witness, held=held, broken=broken)
+    timing = Timing(
         park_after_s=park_after_s,
         lease_s=lease_s,
         stop_grace_s=0.1,
@@ -173,15 +175,15 @@ async def stage(
         quiet_s=0.005,
     )
     async with asyncio.timeout(BOUND_S):
-        async with Runtime(journal, agents=agents(world), habits=habits) as runtime:
-            yield Stage(runtime, world)
+        async with Runtime(journal, agents=agents(world), timing=timing) as runtime:
+            yield DoomedRuntime(runtime, world)
 
 
 async def seen(run: RunHandle, holds: Callable[[Run], bool]) -> Run:
     """Return the run as soon as somebody who looks sees that of it."""
     async with aclosing(run.events()) as events:
         async for _ in events:
-            if holds(now := await run.look()):
+            if holds(now := await run.snapshot()):
                 return now
     raise AssertionError(f"{run.id} has ended, and it never held")
 
@@ -190,40 +192,40 @@ async def seen(run: RunHandle, holds: Callable[[Run], bool]) -> Run:
 
 
 async def a_pause(journal: Journal, witness: Witness) -> None:
-    async with stage(journal, witness, held=["b"]) as on:
+    async with doomed_runtime(journal, witness, held=["b"]) as on:
         run = await on.start("letters")
         await on.world.begun["b"].wait()
         on.heard("pause", run, await run.pause(by="ana"))
         on.world.go_on("b")
-        await run.reached(RunState.PAUSED)
+        await run.wait_for(RunState.PAUSED)
 
 
 async def a_pause_and_a_resume(journal: Journal, witness: Witness) -> None:
-    async with stage(journal, witness, held=["b"]) as on:
+    async with doomed_runtime(journal, witness, held=["b"]) as on:
         run = await on.start("letters")
         await on.world.begun["b"].wait()
         on.heard("pause", run, await run.pause(by="ana"))
         on.world.go_on("b")
-        await run.reached(RunState.PAUSED)
+        await run.wait_for(RunState.PAUSED)
         on.heard("resume", run, await run.resume(by="ana"))
         await run.result()
 
 
 async def a_parked_run_that_is_resumed(journal: Journal, witness: Witness) -> None:
     """Paused, out of memory, and entered anew: twice."""
-    async with stage(journal, witness, held=["a", "b"], park_after_s=0) as on:
+    async with doomed_runtime(journal, witness, held=["a", "b"], park_after_s=0) as on:
         run = await on.start("listener")
         for name in ("a", "b"):
             await on.world.begun[name].wait()
             on.heard("pause", run, await run.pause(by="ana"))
             on.world.go_on(name)
-            await run.reached(RunState.PAUSED)
+            await run.wait_for(RunState.PAUSED)
             on.heard("redirect", run, await run.resume(f"after {name}", by="ana"))
         await run.result()
 
 
 async def a_redirected_plan(journal: Journal, witness: Witness) -> None:
-    async with stage(journal, witness, held=["fetch", "sort"]) as on:
+    async with doomed_runtime(journal, witness, held=["fetch", "sort"]) as on:
         run = await on.start("planner")
         await on.world.begun["fetch"].wait()
         on.heard("redirect", run, await run.redirect("sort by age", by="ana"))
@@ -236,7 +238,7 @@ async def a_redirected_plan(journal: Journal, witness: Witness) -> None:
 
 
 async def instructions_that_are_drained(journal: Journal, witness: Witness) -> None:
-    async with stage(journal, witness, held=["a", "b", "c"]) as on:
+    async with doomed_runtime(journal, witness, held=["a", "b", "c"]) as on:
         run = await on.start("listener")
         for name in ("a", "b", "c"):
             await on.world.begun[name].wait()
@@ -248,7 +250,7 @@ async def instructions_that_are_drained(journal: Journal, witness: Witness) -> N
 
 
 async def an_instruction_nobody_reads(journal: Journal, witness: Witness) -> None:
-    async with stage(journal, witness, held=["b"]) as on:
+    async with doomed_runtime(journal, witness, held=["b"]) as on:
         run = await on.start("letters")
         await on.world.begun["b"].wait()
         on.heard("redirect", run, await run.redirect("the other way", by="ana"))
@@ -257,63 +259,63 @@ async def an_instruction_nobody_reads(journal: Journal, witness: Witness) -> Non
 
 
 async def a_cancel(journal: Journal, witness: Witness) -> None:
-    async with stage(journal, witness, held=["b"]) as on:
+    async with doomed_runtime(journal, witness, held=["b"]) as on:
         run = await on.start("letters")
         await on.world.begun["b"].wait()
         on.heard("redirect", run, await run.redirect("too late to be read", by="ana"))
         on.heard("cancel", run, await run.cancel(by="ana", reason="wrong path"))
-        await run.reached(RunState.CANCELLED)
+        await run.wait_for(RunState.CANCELLED)
 
 
 async def a_cancel_that_releases(journal: Journal, witness: Witness) -> None:
-    async with stage(journal, witness, held=["b"]) as on:
+    async with doomed_runtime(journal, witness, held=["b"]) as on:
         run = await on.start("holder")
         await on.world.begun["b"].wait()
         on.heard("cancel", run, await run.cancel(by="ana"))
-        await run.reached(RunState.CANCELLED)
+        await run.wait_for(RunState.CANCELLED)
 
 
 async def an_end_that_releases(journal: Journal, witness: Witness) -> None:
-    async with stage(journal, witness) as on:
+    async with doomed_runtime(journal, witness) as on:
         await (await on.start("holder")).result()
 
 
 async def a_quarantine(journal: Journal, witness: Witness) -> None:
-    async with stage(journal, witness, held=["who "]) as on:
+    async with doomed_runtime(journal, witness, held=["who "]) as on:
         run = await on.start("talker")
         await on.world.begun["who "].wait()
         on.heard("cancel", run, await run.cancel(by="ana", quarantine=True))
-        await run.reached(RunState.CANCELLED)
+        await run.wait_for(RunState.CANCELLED)
 
 
 async def a_tree(journal: Journal, witness: Witness) -> None:
-    async with stage(journal, witness) as on:
+    async with doomed_runtime(journal, witness) as on:
         await (await on.start("tree")).result()
 
 
 async def a_tree_that_is_paused(journal: Journal, witness: Witness) -> None:
-    async with stage(journal, witness, held=["b"]) as on:
+    async with doomed_runtime(journal, witness, held=["b"]) as on:
         run = await on.start("tree")
         await on.world.begun["b"].wait()
         on.heard("pause", run, await run.pause(by="ana"))
         on.world.go_on("b")
-        await run.reached(RunState.PAUSED)
+        await run.wait_for(RunState.PAUSED)
         on.heard("resume", run, await run.resume(by="ana"))
         await run.result()
 
 
 async def a_tree_that_is_cancelled(journal: Journal, witness: Witness) -> None:
-    async with stage(journal, witness, held=["b"]) as on:
+    async with doomed_runtime(journal, witness, held=["b"]) as on:
         run = await on.start("tree")
         await on.world.begun["b"].wait()
         on.heard("cancel", run, await run.cancel(by="ana"))
-        await run.reached(RunState.CANCELLED)
+        await run.wait_for(RunState.CANCELLED)
 
 
 async def a_question(journal: Journal, witness: Witness) -> None:
-    async with stage(journal, witness, park_after_s=0) as on:
+    async with doomed_runtime(journal, witness, park_after_s=0) as on:
         run = await on.start("asker")
-        asked = await run.reached(RunState.WAITING)
+        asked = await run.wait_for(RunState.WAITING)
         [question] = asked.open_questions()
         on.heard("answer", run, await run.answer(question, "yes", by="ana"))
         await run.result()
@@ -321,9 +323,9 @@ async def a_question(journal: Journal, witness: Witness) -> None:
 
 async def a_question_taken_back(journal: Journal, witness: Witness) -> None:
     """A redirect withdraws the card; the agent asks again."""
-    async with stage(journal, witness) as on:
+    async with doomed_runtime(journal, witness) as on:
         run = await on.start("asker")
-        await run.reached(RunState.WAITING)
+        await run.wait_for(RunState.WAITING)
         on.heard("redirect", run, await run.redirect("ask in English", by="ana"))
         asked = await seen(run, lambda now: len(now.questions) == 2)
         [question] = asked.open_questions()
@@ -332,41 +334,41 @@ async def a_question_taken_back(journal: Journal, witness: Witness) -> None:
 
 
 async def parallel_steps(journal: Journal, witness: Witness) -> None:
-    async with stage(journal, witness, held=["fetch-x", "store-y"]) as on:
+    async with doomed_runtime(journal, witness, held=["fetch-x", "store-y"]) as on:
         run = await on.start("parallel")
         await on.world.begun["store-y"].wait()
         on.world.go_on("fetch-x")
         on.heard("pause", run, await run.pause(by="ana"))
         on.world.go_on("store-y")
-        await run.reached(RunState.PAUSED)
+        await run.wait_for(RunState.PAUSED)
         on.heard("resume", run, await run.resume(by="ana"))
         await run.result()
 
 
 async def a_sleep(journal: Journal, witness: Witness) -> None:
-    async with stage(journal, witness, park_after_s=0) as on:
+    async with doomed_runtime(journal, witness, park_after_s=0) as on:
         await (await on.start("sleeper")).result()
 
 
 async def streamed_text(journal: Journal, witness: Witness) -> None:
-    async with stage(journal, witness) as on:
+    async with doomed_runtime(journal, witness) as on:
         await (await on.start("talker")).result()
 
 
 async def streamed_text_that_is_cut(journal: Journal, witness: Witness) -> None:
-    async with stage(journal, witness, held=["customers "]) as on:
+    async with doomed_runtime(journal, witness, held=["customers "]) as on:
         run = await on.start("talker")
         await on.world.begun["customers "].wait()
         on.heard("cancel", run, await run.cancel(by="ana"))
-        await run.reached(RunState.CANCELLED)
+        await run.wait_for(RunState.CANCELLED)
 
 
 async def a_fork(journal: Journal, witness: Witness) -> None:
-    async with stage(journal, witness, held=["c"]) as on:
+    async with doomed_runtime(journal, witness, held=["c"]) as on:
         run = await on.start("listener")
         await on.world.begun["c"].wait()
         on.heard("cancel", run, await run.cancel(by="ana"))
-        ended = await run.reached(RunState.CANCELLED)
+        ended = await run.wait_for(RunState.CANCELLED)
         started = next(step.started_seq for step in ended.steps.values() if step.name == "c")
         on.world.go_on("c")
         fork = await run.fork(at=started - 1, instruction="the other way", by="ana")
@@ -375,41 +377,41 @@ async def a_fork(journal: Journal, witness: Witness) -> None:
 
 
 async def a_failure_tried_again(journal: Journal, witness: Witness) -> None:
-    async with stage(journal, witness, broken=True) as on:
+    async with doomed_runtime(journal, witness, broken=True) as on:
         run = await on.start("breaking")
-        await run.reached(RunState.FAILED)
+        await run.wait_for(RunState.FAILED)
         on.world.broken = False
-        again = await run.again(by="ana")
+        again = await run.try_again(by="ana")
         on.world.tell(f"ack start {again.id} 1")
         await again.result()
 
 
 async def remembered_values(journal: Journal, witness: Witness) -> None:
-    async with stage(journal, witness, held=["a"], park_after_s=0) as on:
+    async with doomed_runtime(journal, witness, held=["a"], park_after_s=0) as on:
         run = await on.start("dicing")
         await on.world.begun["a"].wait()
         on.heard("pause", run, await run.pause(by="ana"))
         on.world.go_on("a")
-        await run.reached(RunState.PAUSED)
+        await run.wait_for(RunState.PAUSED)
         on.heard("resume", run, await run.resume(by="ana"))
         await run.result()
 
 
 async def a_queue_on_one_thread(journal: Journal, witness: Witness) -> None:
-    async with stage(journal, witness, held=["b"]) as on:
+    async with doomed_runtime(journal, witness, held=["b"]) as on:
         first = await on.start("letters", "r1", thread="t1")
         await on.world.begun["b"].wait()
         second = await on.start("asker", "r2", thread="t1", if_busy="queue")
         on.world.go_on("b")
         await first.result()
-        asked = await second.reached(RunState.WAITING)
+        asked = await second.wait_for(RunState.WAITING)
         on.heard("answer", second, await second.answer(asked.open_questions()[0], "yes", by="bo"))
         await second.result()
 
 
 async def a_shutdown(journal: Journal, witness: Witness) -> None:
     """What is under way finishes within the grace; the rest is for the next process."""
-    async with stage(journal, witness, held=["b"]) as on:
+    async with doomed_runtime(journal, witness, held=["b"]) as on:
         await on.start("letters")
         await on.world.begun["b"].wait()
         on.world.go_on("b")
@@ -417,22 +419,22 @@ async def a_shutdown(journal: Journal, witness: Witness) -> None:
 
 async def a_shutdown_without_grace(journal: Journal, witness: Witness) -> None:
     """The step under way is cut, and what became of it is for a person to say."""
-    async with stage(journal, witness, held=["b"], shutdown_grace_s=0) as on:
+    async with doomed_runtime(journal, witness, held=["b"], shutdown_grace_s=0) as on:
         await on.start("letters")
         await on.world.begun["b"].wait()
 
 
 async def a_takeover(journal: Journal, witness: Witness) -> None:
     """The first owner's alarms never ring, so its lease lapses in the middle of a step."""
-    asleep = World(witness, held=["b"])
-    quick = Habits(lease_s=0.05, quiet_s=0.005)
+    asleep = WitnessedWorld(witness, held=["b"])
+    quick = Timing(lease_s=0.05, quiet_s=0.005)
     async with (
         asyncio.timeout(BOUND_S),
-        Runtime(journal, agents=agents(asleep), clock=ManualClock(), habits=quick) as first,
+        Runtime(journal, agents=agents(asleep), clock=ManualClock(), timing=quick) as first,
     ):
-        run = await Stage(first, asleep).start("letters")
+        run = await DoomedRuntime(first, asleep).start("letters")
         await asleep.begun["b"].wait()
-        async with stage(journal, witness, lease_s=0.5) as on:
+        async with doomed_runtime(journal, witness, lease_s=0.5) as on:
             taken = await on.runtime.get(run.id)
             [doubt] = (await seen(taken, lambda now: bool(now.questions))).questions
             on.heard("answer", taken, await taken.answer(doubt, "happened", by="ana"))

@@ -36,7 +36,7 @@ from pullcord.core.events import (
 )
 from pullcord.core.values import dump
 from pullcord.journal.journal import Journal
-from pullcord.journal.ledger import Append, Appended, Claim
+from pullcord.journal.rules.ledger import Append, Appended, Change, Claim, Order
 from pullcord.testing.crashing import Witness
 
 
@@ -56,7 +56,7 @@ class Hand:
         self.witness(f"{run_id} {claim.run.seq}")
         return claim
 
-    async def write(self, *changes: Append) -> None:
+    async def write(self, *changes: Change) -> None:
         for result in await self.journal.append(*changes):
             if isinstance(result, Appended):
                 self.witness(f"{result.run_id} {result.seq}")
@@ -79,7 +79,7 @@ class Hand:
         self.witness(f"{run_id} {ack.seq}")
 
     async def say(self, claim: Claim, part: str, offset: int, text: str) -> None:
-        if await self.journal.say(claim.lease, part, text, offset=offset) != "refused":
+        if await self.journal.live_text.say(claim.lease, part, text, offset=offset) != "refused":
             self.witness(f"{claim.lease.run_id} {part} {offset + len(text)}")
 
 
@@ -136,7 +136,8 @@ async def takeover(journal: Journal, witness: Witness) -> None:
         if number:
             await hand.add(claim, StepInDoubt(step=f"s{number - 1}"))
         await hand.add(claim, StepStarted(step=f"s{number}", name="work"))
-    await hand.press("r1", Pause(by="ana"))
+    # The bare decision: `command` would have the run, which nobody drives, come to rest itself.
+    await hand.write(Order("r1", Pause(by="ana")))
     claim = await hand.own("r1", owner="last")
     await hand.add(claim, StepInDoubt(step="s4"))
     await hand.press("r1", Cancel(by="ana"))
@@ -257,9 +258,9 @@ async def forgets(journal: Journal, witness: Witness) -> None:
         told = Remembered(key="k", value=dump(f"{run_id}-word"))
         await hand.add(claim, told, said, ended, release=True)
     for run_id in ("gone-1", "gone-2"):
-        await journal.forget(run_id, Forget(by="ana", reason="a wish"))
+        await journal.retention.forget(run_id, Forget(by="ana", reason="a wish"))
         witness(f"forgot {run_id}")
-    await journal.scrub()
+    await journal.retention.scrub()
 
 
 REPEATABLE = (

@@ -7,9 +7,9 @@ import pytest
 
 from pullcord.core.commands import Forget
 from pullcord.journal.journal import Journal
+from tests.crash.points import every_point
 from tests.crash.scenarios import FORGOTTEN_WORDS, forgets
-from tests.crash.test_kill_dash_nine_loses_nothing_acknowledged import every_point
-from tests.promises.test_what_is_forgotten_is_gone_and_the_chain_stays import files_of
+from tests.promises.store_files import files_of
 
 
 @pytest.mark.campaign
@@ -26,8 +26,8 @@ async def test_a_killed_forget_is_done_or_not(tmp_path: Path) -> None:
             halfway += gone == 1
             assert len(await journal.read("kept")) == 5
             for run_id in ("gone-1", "gone-2"):
-                assert (await journal.forget(run_id, Forget(by="bo"))).holds
-            assert await journal.scrub() == "gone"
+                assert (await journal.retention.forget(run_id, Forget(by="bo"))).holds
+            assert await journal.retention.scrub() == "gone"
         files = files_of(report.path).items()
         left = b"".join(data for name, data in files if name.startswith(report.path.name))
         assert not [word for word in FORGOTTEN_WORDS if word.encode() in left]

@@ -16,7 +16,7 @@ from typing import Final
 import pytest
 
 import pullcord
-from pullcord import Habits, Record, Run, RunHandle, RunState, Runtime
+from pullcord import Record, Run, RunHandle, RunState, Runtime, Timing
 from pullcord.core.events import (
     Answered,
     AttentionRaised,
@@ -41,7 +41,7 @@ from pullcord.journal.journal import Journal
 from pullcord.testing import crash_points
 from pullcord.testing.crashing import CrashReport, Scenario, When
 from tests.conftest import FULL
-from tests.crash.runs import BOUND_S, CHUNKS, DEPLOYED, SCENARIOS, World, agents
+from tests.crash.runs import BOUND_S, CHUNKS, DEPLOYED, SCENARIOS, WitnessedWorld, agents
 
 SAMPLED: Final = 0.08
 CONTROLS: Final = {
@@ -101,12 +101,12 @@ class Aftermath:
         async with Journal.open(self.path) as journal:
             at_death = await everything(journal)
         self.assert_nothing_heard_is_missing(at_death)
-        world = World(self._hear)
-        habits = Habits(quiet_s=0.005, stop_grace_s=0.1)
+        world = WitnessedWorld(self._hear)
+        timing = Timing(quiet_s=0.005, stop_grace_s=0.1)
         known = agents(world, version=version)
         async with (
             asyncio.timeout(BOUND_S),
-            pullcord.open(self.path, agents=known, habits=habits) as runtime,
+            pullcord.open(self.path, agents=known, timing=timing) as runtime,
         ):
             await self.assert_held_runs_are_held(runtime, at_death)
             while living := await runtime.list(states=LIVING, limit=100):
@@ -137,7 +137,7 @@ class Aftermath:
         run = await runtime.get(run_id)
         async with aclosing(run.events()) as events:
             async for _ in events:
-                await self._help(run, await run.look())
+                await self._help(run, await run.snapshot())
 
     async def _help(self, run: RunHandle, now: Run) -> None:
         if now.state is RunState.PAUSED and not (now.pause and now.pause.source == "parent"):
@@ -174,7 +174,7 @@ class Aftermath:
         for run_id, records in at_death.items():
             if replay(run_id, records).state in (RunState.PAUSING, RunState.PAUSED):
                 run = await runtime.get(run_id)
-                now = await run.reached(*set(RunState) - {RunState.PAUSING})
+                now = await run.wait_for(*set(RunState) - {RunState.PAUSING})
                 assert now.state is RunState.PAUSED, "a pause was forgotten"
                 assert run_id not in {name for name, _ in self.done_since}
 

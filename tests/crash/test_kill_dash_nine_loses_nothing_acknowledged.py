@@ -4,12 +4,11 @@ A real process is killed before, inside and after each of its writes, on a real 
 leaves must be, exactly, the file after the last complete write; and every run in it goes on.
 """
 
-import asyncio
 import random
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import pytest
 
@@ -17,16 +16,16 @@ from pullcord.core.commands import Cancel
 from pullcord.core.states import TERMINAL, RunState
 from pullcord.journal.chain import Row
 from pullcord.journal.journal import Journal
-from pullcord.journal.reading import ALL
-from pullcord.journal.sqlite import SqliteStore
+from pullcord.journal.sqlite.backend import SqliteStore
 from pullcord.journal.store import Store, Transaction, View
-from pullcord.testing import ManualClock, crash_points
+from pullcord.journal.stored_runs.run_records import ALL
+from pullcord.testing import ManualClock
 from pullcord.testing.crashing import CrashingStore, Scenario, When
 from tests.conftest import FULL
+from tests.crash.points import every_point
 from tests.crash.scenarios import REPEATABLE, many_writers_at_once
 
 T = TypeVar("T")
-MODULE = "tests.crash.scenarios"
 SAMPLED = 0.45
 
 
@@ -73,13 +72,6 @@ async def test_of_many_writers_in_one_commit_none_is_half_there(tmp_path: Path) 
             acknowledged += len(report.acked)
     print(f"{points} crash points, {acknowledged} acknowledged records, 0 lost")
     assert points
-
-
-async def every_point(
-    scenario: Scenario, folder: Path, pick: Callable[[int, When], bool] | None = None
-) -> list[Any]:
-    target = f"{MODULE}:{getattr(scenario, '__name__', '')}"
-    return await asyncio.to_thread(lambda: list(crash_points(target, folder, pick=pick)))
 
 
 async def undisturbed(scenario: Scenario, folder: Path) -> list[object]:
@@ -146,7 +138,7 @@ async def assert_all_acknowledged(path: Path, acked: list[str]) -> None:
             else:
                 part, end = rest
                 run = await journal.load(name)
-                live = await journal.live_text(name)
+                live = await journal.live_text.unended(name)
                 shown = sum(len(text.text) for text in live if text.part == part)
                 assert part in run.texts or shown >= int(end), said
 

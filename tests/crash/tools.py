@@ -14,9 +14,9 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any, Final, NamedTuple
 
-from pullcord import Call, Context, Habits, RunHandle, RunState, Runtime, ToolContext
+from pullcord import Call, Context, RunHandle, RunState, Runtime, Timing, ToolContext
 from pullcord.journal.journal import Journal
-from pullcord.runtime.tools import Tool
+from pullcord.runtime.policy import Tool
 from pullcord.testing.crashing import Scenario, Witness
 from tests.declaring import declared_as
 
@@ -147,12 +147,12 @@ AGENTS: Final = {"caller": caller}
 
 @asynccontextmanager
 async def begun(
-    journal: Journal, witness: Witness, place: str, effect: str, **habits: Any
+    journal: Journal, witness: Witness, place: str, effect: str, **timing: Any
 ) -> AsyncGenerator[tuple[Runtime, RunHandle, str]]:
     world = os.path.join(tempfile.mkdtemp(prefix="world-"), "told")
     witness(f"world {world}")
-    how = Habits(lease_s=600, stop_grace_s=0.5, quiet_s=0.005, **habits)
-    async with asyncio.timeout(BOUND_S), Runtime(journal, agents=AGENTS, habits=how) as runtime:
+    how = Timing(lease_s=600, stop_grace_s=0.5, quiet_s=0.005, **timing)
+    async with asyncio.timeout(BOUND_S), Runtime(journal, agents=AGENTS, timing=how) as runtime:
         given = {"path": world, "place": place, "effect": effect}
         run = await runtime.start("caller", given, run_id="r1")
         witness("ack start r1 1")
@@ -184,7 +184,7 @@ def _paused(place: str, effect: str) -> Scenario:
             await is_under_way(run, world)
             ack = await run.pause(by="ana")
             witness(f"ack pause r1 {ack.seq}")
-            await run.reached(RunState.PAUSED)
+            await run.wait_for(RunState.PAUSED)
             ack = await run.resume(by="ana")
             witness(f"ack resume r1 {ack.seq}")
             await run.result()
@@ -198,7 +198,7 @@ def _cancelled(place: str, effect: str) -> Scenario:
             await is_under_way(run, world)
             ack = await run.cancel(by="ana")
             witness(f"ack cancel r1 {ack.seq}")
-            await run.reached(RunState.CANCELLED)
+            await run.wait_for(RunState.CANCELLED)
 
     return scenario
 

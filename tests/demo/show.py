@@ -8,7 +8,7 @@ from pullcord import RunHandle, Runtime
 from pullcord.demo.agents import agents
 from pullcord.demo.customers import customers
 from pullcord.demo.office import lines
-from tests.runs.stage import question, stage
+from tests.runs.observed_runs import question, runtime_with
 
 REPORT: Final = "churn-report"
 ANALYST: Final = "churn-analyst"
@@ -18,7 +18,7 @@ BOTH: Final = (REPORT, ANALYST)
 def show(tmp_path: Path, *, pace: float = 0) -> AbstractAsyncContextManager[Runtime]:
     """The demo on a store of its own, at full speed unless a test wants to come in between."""
     ready: dict[str, Any] = dict(agents(pace=pace))
-    return stage(tmp_path / "runs.db", **ready)
+    return runtime_with(tmp_path / "runs.db", **ready)
 
 
 async def allow(run: RunHandle, *, nth: int = 1) -> None:

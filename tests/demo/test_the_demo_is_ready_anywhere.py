@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pullcord.cli import serve
+from pullcord.cli.commands import serve
 from pullcord.demo.agents import agents, missing
 from pullcord.demo.customers import Region, at_risk, customers
 from pullcord.demo.focus import Focus

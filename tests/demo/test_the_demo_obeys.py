@@ -4,14 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from pullcord import RunState as S
+from pullcord import RunState
 from pullcord.core.events import PauseRequested, StepFinished, StepStarted, TextEnded
 from pullcord.core.limits import caps_as_condition
 from pullcord.demo.memo import TO
 from pullcord.demo.office import lines
 from pullcord.limits import MaxSteps
 from tests.demo.show import ANALYST, BOTH, REPORT, allow, drafts, named_in, posted, show
-from tests.runs.stage import happened, question, seen, shown
+from tests.runs.observed_runs import happened, question, seen, shown
 
 each = pytest.mark.parametrize("name", BOTH)
 
@@ -51,7 +51,7 @@ async def test_the_report_has_a_plan_and_the_analyst_has_thoughts(tmp_path: Path
         await allow(analyst)
         await report.result()
         await analyst.result()
-        [plan] = (await report.look()).plans.values()
+        [plan] = (await report.snapshot()).plans.values()
         texts = await happened(runtime, analyst.id, TextEnded)
     titles = ["Fetch customer list", "Join against MRR table", "Score churn risk"]
     assert [item.title for item in plan.items] == [*titles, "Write summary memo"]
@@ -79,7 +79,7 @@ async def test_a_redirect_in_the_middle_of_its_words_leads_to_eu_customers(
         run = await runtime.start(name, run_id="r1")
         await shown(run, said)
         await run.pause(by="ana", reason="all of them?")
-        await run.reached(S.PAUSED)
+        await run.wait_for(RunState.PAUSED)
     async with show(tmp_path) as runtime:  # another process, if you like; and nobody has to wait
         run = await runtime.get("r1")
         await run.redirect("EU customers only", by="ana")
@@ -150,7 +150,7 @@ async def test_a_cancel_discards_the_draft_and_names_what_stays(
 async def test_a_pause_freezes_the_scoring_and_a_cancel_kills_it(tmp_path: Path) -> None:
     async with show(tmp_path) as runtime:
         run = await runtime.start(REPORT, run_id="r1", limits=MaxSteps(2))
-        await run.reached(S.PAUSED)
+        await run.wait_for(RunState.PAUSED)
     async with show(tmp_path, pace=1) as runtime:
         run = await runtime.get("r1")
         await run.raise_limits({"steps": 40}, by="ana")
@@ -204,7 +204,7 @@ async def test_a_cap_pauses_it_and_can_be_raised(
     async with show(tmp_path) as runtime:
         run = await runtime.start(name, limits=caps_as_condition({cap: low}))
         await seen(run, PauseRequested, source="limit")
-        await run.reached(S.PAUSED)
+        await run.wait_for(RunState.PAUSED)
         assert posted() == []
         await run.raise_limits({cap: 40}, by="ana")
         await allow(run)
@@ -236,7 +236,7 @@ async def test_the_next_run_on_its_thread_posts_nothing_twice(name: str, tmp_pat
         first = await runtime.start(name, "Who in the EU is about to leave?")
         await allow(first)
         await first.result()
-        thread = (await first.look()).thread
+        thread = (await first.snapshot()).thread
         second = await runtime.start(name, "And what has changed since?", thread=thread)
         await allow(second)
         assert named_in(await second.result()) == {"EU"}
@@ -251,7 +251,7 @@ async def test_after_a_cancel_the_thread_goes_on(name: str, tmp_path: Path) -> N
         await question(first, tool="send_memo")
         await first.cancel(by="ana", reason="wrong path")
         await first.receipt()
-        thread = (await first.look()).thread
+        thread = (await first.snapshot()).thread
         second = await runtime.start(name, "Only the EU", thread=thread)
         await allow(second)
         assert named_in(await second.result()) == {"EU"}

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pullcord import RunState as S
+from pullcord import RunState
 from tests.demo.show import BOTH, allow, posted, show
 
 
@@ -27,6 +27,6 @@ async def test_killed_and_opened_again_it_posts_nothing_twice(name: str, tmp_pat
         run = await runtime.get("r1")
         await allow(run)
         await run.result()
-        assert (await run.look()).state is S.COMPLETED
+        assert (await run.snapshot()).state is RunState.COMPLETED
         assert len((await run.receipt()).done) == 6
     assert len(posted()) == 1

@@ -6,7 +6,7 @@ import sys
 import pullcord
 from pullcord.core.events import StepStarted
 from pullcord.demo.agents import agents
-from tests.runs.stage import question, seen
+from tests.runs.observed_runs import question, seen
 
 
 async def main(store: str, name: str) -> None:

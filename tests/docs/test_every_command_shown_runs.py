@@ -45,6 +45,7 @@ AGENT = {
     "resume": "planned",
     "answer": "planned",
     "approve": "pays",
+    "edit": "pays",
     "deny": "pays",
     "undo": "drafts",
     "settle": "stubborn",

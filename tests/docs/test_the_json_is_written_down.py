@@ -1,4 +1,5 @@
-"""docs/json.md is made of the types in cli/shapes.py, and every verb prints what they say."""
+"""docs/json.md is made of the types in cli/render/json_shapes.py, and every verb prints what they
+say."""
 
 import json
 from collections.abc import Generator
@@ -10,7 +11,7 @@ import pytest
 from msgspec import inspect
 
 from pullcord.cli.parser import VERBS
-from pullcord.cli.shapes import PRINTED, Failure
+from pullcord.cli.render.json_shapes import PRINTED, Failure
 from pullcord.core.states import RunState
 from tests.cli.serving import Serving, serve
 from tests.cli.terminal import Said
@@ -20,7 +21,7 @@ WORLD = ROOT / "tests" / "cli" / "world.py"
 HEAD = """\
 # What `--json` prints
 
-Generated from `cli/shapes.py`; a test keeps it current, and holds every command to it.
+Generated from `cli/render/json_shapes.py`; a test keeps it current, and holds every command to it.
 
 With `--json` standard output is JSON and nothing else: one value, or one a line where a run is
 followed. Fields are only ever added. What was not done is JSON too, with the exit status that it
@@ -150,9 +151,11 @@ WORDS: list[tuple[str, ...]] = [
     ("settle", "wait-1", "nothing"),
     ("raise", "wait-1", "steps=2000"),
     ("signal", "wait-1", "enough"),
+    ("rename", "wait-1", "churn in May"),
     ("pause", "wait-1", "--wait"),
     ("cancel", "wait-1", "--wait"),
     ("cancel", "wait-1"),
+    ("edit", "pay-1", "pay", '{"eur": 5}'),
     ("deny", "pay-1", "pay", "--reason", "no"),
     ("approve", "pay-1", "pay"),
     ("undo", "fail-1"),

@@ -1,6 +1,6 @@
 """A run that a guard stops, for somebody who kills its process meanwhile."""
 
-from pullcord import Agent, RunState, Runtime
+from pullcord import AgentConfig, RunState, Runtime
 from pullcord.guard import Phrase
 from pullcord.journal.journal import Journal
 from pullcord.testing.crashing import Witness
@@ -10,18 +10,18 @@ from tests.guards.leaks import MODELS
 STOPPED = (RunState.PAUSED, RunState.CANCELLED)
 
 
-def paused() -> Agent:
+def paused() -> AgentConfig:
     return MODELS["text"]([Phrase(SECRET, name="harbour", on_hit="pause")])
 
 
-def cancelled() -> Agent:
+def cancelled() -> AgentConfig:
     return MODELS["the arguments of a call"]([Phrase(SECRET, name="harbour", on_hit="cancel")])
 
 
-async def _until_stopped(journal: Journal, agent: Agent) -> None:
+async def _until_stopped(journal: Journal, agent: AgentConfig) -> None:
     async with Runtime(journal, agents={"agent": agent}) as runtime:
         run = await runtime.start("agent", "go on", run_id="r1")
-        await run.reached(*STOPPED)
+        await run.wait_for(*STOPPED)
 
 
 async def until_paused(journal: Journal, witness: Witness) -> None:

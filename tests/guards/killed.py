@@ -12,7 +12,7 @@ from pullcord.core.events import StepStarted
 from pullcord.testing.scripted import Answer, Call, Delay, ScriptedModel
 from tests.guards.lost import wanderer
 from tests.promises.owners import say
-from tests.runs.stage import seen
+from tests.runs.observed_runs import seen
 
 
 async def main(store: Path, calls: int) -> None:

@@ -9,7 +9,7 @@ from pydantic_ai import Agent as Foreign
 from pydantic_ai import messages as m
 from pydantic_ai.models.function import FunctionModel
 
-from pullcord import Agent, Context
+from pullcord import AgentConfig, Context
 from pullcord.guard import Guard
 from pullcord.testing.scripted import Call, Piece, Say, ScriptedModel, Think
 from tests.guards.disguises import SECRET
@@ -17,7 +17,7 @@ from tests.guards.disguises import SECRET
 BEFORE: Final = "Here it is: "
 LEAK: Final = f"{BEFORE}{SECRET} and so on"
 WELL: Final = "All is well."
-Make = Callable[[Sequence[Guard]], Agent]
+Make = Callable[[Sequence[Guard]], AgentConfig]
 
 
 class Notes:
@@ -44,24 +44,24 @@ class Notes:
 def talking(*pieces: Piece) -> Make:
     """A model that says this; and when it is asked again, that all is well."""
 
-    def make(guards: Sequence[Guard]) -> Agent:
+    def make(guards: Sequence[Guard]) -> AgentConfig:
         notes = Notes()
         model = ScriptedModel([list(pieces), WELL, WELL])
         foreign = Foreign(model, name="agent", tools=[notes.note, notes.find])
-        return Agent(foreign, guards=guards)
+        return AgentConfig(foreign, guards=guards)
 
     return make
 
 
 def plainly(function: Any) -> Make:
-    return lambda guards: Agent(function, guards=guards)
+    return lambda guards: AgentConfig(function, guards=guards)
 
 
-def model_of(agent: Agent) -> Any:
+def model_of(agent: AgentConfig) -> Any:
     return agent.function.model
 
 
-def _at_once(guards: Sequence[Guard]) -> Agent:
+def _at_once(guards: Sequence[Guard]) -> AgentConfig:
     asked = 0
 
     def answer(messages: list[m.ModelMessage], _: Any) -> m.ModelResponse:
@@ -69,7 +69,7 @@ def _at_once(guards: Sequence[Guard]) -> Agent:
         asked += 1
         return m.ModelResponse([m.TextPart(LEAK if asked == 1 else WELL)])
 
-    return Agent(Foreign(FunctionModel(answer), name="agent"), guards=guards)
+    return AgentConfig(Foreign(FunctionModel(answer), name="agent"), guards=guards)
 
 
 MODELS: Final[dict[str, Make]] = {

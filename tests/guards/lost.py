@@ -7,6 +7,7 @@ from typing import Any
 from pydantic_ai import Agent, ModelRetry
 from pydantic_ai import messages as m
 
+from pullcord.core.action_trail import Runaway
 from pullcord.core.events import (
     Claimed,
     Created,
@@ -18,7 +19,6 @@ from pullcord.core.events import (
 )
 from pullcord.core.fold import replay
 from pullcord.core.run import Run
-from pullcord.core.trail import Runaway
 from pullcord.core.values import dump
 from pullcord.testing.scripted import Answer, Call, ScriptedModel
 

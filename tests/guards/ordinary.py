@@ -14,7 +14,7 @@ from pydantic_ai import Agent, ModelRetry
 
 from pullcord import Context, tool
 from pullcord.runtime.agents import Foreign, Function
-from pullcord.runtime.tools import Retry
+from pullcord.runtime.policy import Retry
 from pullcord.testing.scripted import Answer, Call, ScriptedModel
 
 Kind: TypeAlias = Callable[[random.Random], "Function | Foreign"]

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from pydantic_ai import Agent as Foreign
 
-from pullcord import Agent
+from pullcord import AgentConfig
 from pullcord.guard import canary
 from pullcord.testing.scripted import Answer, Call, Say, ScriptedModel, Think
 
@@ -62,7 +62,7 @@ class Quoting:
     told: str = ""  # by a redirect, while its tool is under way
     guards: list[Any] = field(default_factory=list[Any])
 
-    def agent(self) -> Agent:
+    def agent(self) -> AgentConfig:
         async def look_up(what: str) -> str:
             """Look something up."""
             return self.found
@@ -74,7 +74,7 @@ class Quoting:
         prompt, watch = canary(PROMPT, quotable=QUOTABLE)
         model = ScriptedModel([*self.says, "Done."])
         foreign = Foreign(model, name="agent", instructions=prompt, tools=[look_up, send])
-        return Agent(foreign, guards=[watch])
+        return AgentConfig(foreign, guards=[watch])
 
 
 def _says(text: str, chunk: int = 7) -> list[Answer]:

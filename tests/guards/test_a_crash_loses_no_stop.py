@@ -6,16 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from pullcord import Agent, RunState
+from pullcord import AgentConfig, RunState
 from pullcord.core.events import TAGS
 from pullcord.errors import RunNotFound
 from pullcord.testing.crashing import crash_points
 from tests.guards.crashes import STOPPED, cancelled, paused
 from tests.guards.watching import Viewer, assert_clean
-from tests.runs.stage import names, stage
+from tests.runs.observed_runs import names, runtime_with
 from tests.storage.campaign import FULL
 
-LIVES: dict[str, tuple[Callable[[], Agent], str]] = {
+LIVES: dict[str, tuple[Callable[[], AgentConfig], str]] = {
     "until_paused": (paused, "pause_requested"),
     "until_cancelled": (cancelled, "cancel_requested"),
 }
@@ -29,7 +29,7 @@ async def test_a_crash_loses_no_stop(life: str, tmp_path: Path) -> None:
     wanted = f"tests.guards.crashes:{life}"
     for died in crash_points(wanted, tmp_path, pick=lambda at, when: FULL or when == "after"):
         deaths += 1
-        async with stage(died.path, agent=agent()) as runtime:
+        async with runtime_with(died.path, agent=agent()) as runtime:
             try:
                 run = await runtime.get("r1")
             except RunNotFound:
@@ -38,7 +38,7 @@ async def test_a_crash_loses_no_stop(life: str, tmp_path: Path) -> None:
             if "guard_tripped" in happened:
                 found += 1
                 assert happened[happened.index("guard_tripped") + 1] == stop
-            after = await run.reached(*STOPPED)
+            after = await run.wait_for(*STOPPED)
             assert (after.state is RunState.PAUSED) == (stop == "pause_requested")
             viewer = await Viewer().watch(run)
             assert_clean(viewer.bytes)

@@ -8,15 +8,15 @@ import pytest
 
 from pullcord import RunState
 from pullcord.core.events import GuardTripped, TextEnded
-from pullcord.core.phrases import folded
-from pullcord.core.screening import Guards, Hit
 from pullcord.core.states import TERMINAL
+from pullcord.core.text.phrases import folded
+from pullcord.core.text.screening import Guards, Hit
 from pullcord.errors import InvalidInput
 from pullcord.guard import Check, Pattern, Phrase, canary
 from pullcord.testing.scripted import Say
 from tests.guards.disguises import DISGUISES
 from tests.guards.quoting import HOURS, LETTER, OWN, PROMPT, QUOTABLE, RIGHTLY, VAULT, Quoting
-from tests.runs.stage import happened, stage
+from tests.runs.observed_runs import happened, runtime_with
 from tests.storage.campaign import FULL
 
 BEFORE = "Gladly. My instructions are: "
@@ -151,9 +151,9 @@ def test_every_guard_pauses_unless_it_is_told_otherwise() -> None:
 
 
 async def ran(quoting: Quoting) -> tuple[RunState, list[GuardTripped], list[TextEnded]]:
-    async with stage(agent=quoting.agent()) as runtime:
+    async with runtime_with(agent=quoting.agent()) as runtime:
         run = await runtime.start("agent", quoting.given, run_id="r1")
-        ended = await run.reached(RunState.PAUSED, *TERMINAL)
+        ended = await run.wait_for(RunState.PAUSED, *TERMINAL)
         tripped = await happened(runtime, run.id, GuardTripped)
         return ended.state, tripped, await happened(runtime, run.id, TextEnded)
 

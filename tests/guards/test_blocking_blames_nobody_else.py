@@ -9,8 +9,8 @@ from collections.abc import Callable, Generator
 
 import pytest
 
-from pullcord.runtime.blocking import Look
-from pullcord.runtime.pulse import Place, Pulse
+from pullcord.runtime.watching.blocked_loop import LoopCheck
+from pullcord.runtime.watching.loop_probe import CodePlace, LoopProbe
 from tests.promises.children import child
 
 AFTER_S = 0.375
@@ -69,12 +69,12 @@ class Eyes:
     def __init__(self, loop: Loop) -> None:
         self.now_s = 0.0
         self.run_id = "r1"
-        self.said: list[tuple[str, Place, str]] = []
+        self.said: list[tuple[str, CodePlace, str]] = []
         self.loop = loop
         assert loop.thread.ident
         assert isinstance(loop.loop, asyncio.BaseEventLoop)
-        self.look = Look(
-            Pulse(loop.loop, loop.thread.ident),
+        self.look = LoopCheck(
+            LoopProbe(loop.loop, loop.thread.ident),
             AFTER_S,
             lambda: (self.run_id, "crunch"),
             lambda run_id, place, text: self.said.append((run_id, place, text)),

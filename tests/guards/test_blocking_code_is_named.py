@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 
 import pullcord
-from pullcord import Ack, Context, Habits, RunState
+from pullcord import Ack, Context, RunState, Timing
 from pullcord.core.commands import Cancel, Pause
 from pullcord.core.events import AttentionRaised
 from pullcord.journal.journal import Journal
 from pullcord.runtime.agents import Function
 from tests.guards import holds
-from tests.runs.stage import happened, stage
+from tests.runs.observed_runs import happened, runtime_with
 
 HOLDS = Path(holds.__file__)
 
@@ -82,7 +82,7 @@ async def seen_from_outside(path: Path) -> AsyncGenerator[tuple[Journal, Attenti
     async with (
         asyncio.timeout(holds.BOUND_S),
         Journal.open(path) as journal,
-        aclosing(journal.subscribe("r1")) as items,
+        aclosing(journal.changes.subscribe("r1")) as items,
     ):
         async for _, item in items:
             event = getattr(item, "event", None)
@@ -107,10 +107,10 @@ async def test_a_tool_that_holds_the_loop_is_named_and_controls_are_answered(
         assert not holds.go_on.is_set()  # all that while it was held
 
     with meanwhile(lambda: asyncio.run(outside())):
-        async with stage(path, agent=holds.calls_it) as runtime:
+        async with runtime_with(path, agent=holds.calls_it) as runtime:
             run = await runtime.start("agent", run_id="r1")
             await run.receipt()
-            ended = await run.reached(RunState.CANCELLED)
+            ended = await run.wait_for(RunState.CANCELLED)
             await until(lambda: len(heard.said) >= 2)
             items = await happened(runtime, "r1", AttentionRaised)
     here = f"{HOLDS}:{line_of('HERE')} in impolite"
@@ -127,7 +127,7 @@ async def test_a_tool_that_holds_the_loop_is_named_and_controls_are_answered(
 
 async def test_an_agent_that_holds_the_loop_itself_is_named(heard: Heard) -> None:
     with meanwhile(lambda: named(heard)):
-        async with stage(agent=holds.holds_itself) as runtime:
+        async with runtime_with(agent=holds.holds_itself) as runtime:
             run = await runtime.start("agent", run_id="r1")
             assert await run.result() == "done"
     assert f"Run r1: {HOLDS}:{line_of('THERE')} in holds_itself" in heard.said[0]
@@ -139,7 +139,7 @@ async def test_whatever_it_does_meanwhile_its_function_is_named(
 ) -> None:
     """It sleeps, or it is busy: many lines in turns."""
     with meanwhile(lambda: named(heard)):
-        async with stage(agent=agent) as runtime:
+        async with runtime_with(agent=agent) as runtime:
             assert await (await runtime.start("agent")).result() == "done"
     assert f"{HOLDS}:" in heard.said[0]
     assert f" in {name} holds the event loop (step '{name}')" in heard.said[0]
@@ -152,9 +152,9 @@ async def test_what_belongs_to_no_run_is_named_all_the_same(heard: Heard) -> Non
         return await ctx.ask("well?")
 
     with meanwhile(lambda: named(heard)):
-        async with stage(agent=waits) as runtime:
+        async with runtime_with(agent=waits) as runtime:
             run = await runtime.start("agent")
-            await run.reached(RunState.WAITING)
+            await run.wait_for(RunState.WAITING)
             holds.go_on.wait(holds.BOUND_S)
             assert not await happened(runtime, run.id, AttentionRaised)
     assert heard.said[0].startswith(f"{__file__}:")
@@ -164,9 +164,9 @@ async def test_nobody_watches_who_was_not_asked_to(heard: Heard) -> None:
     async def looks(_ctx: Context) -> list[str]:
         return [thread.name for thread in threading.enumerate()]
 
-    for habits, watchmen in ((Habits(), 1), (Habits(blocked_after_s=0), 0)):
+    for timing, watchmen in ((Timing(), 1), (Timing(blocked_after_s=0), 0)):
         await until(lambda: all(t.name != "pullcord-watchman" for t in threading.enumerate()))
-        async with pullcord.open(":memory:", agents={"agent": looks}, habits=habits) as runtime:
+        async with pullcord.open(":memory:", agents={"agent": looks}, timing=timing) as runtime:
             before = [thread.name for thread in threading.enumerate()]
             assert "pullcord-watchman" not in before  # nothing is driven yet
             names: list[str] = await (await runtime.start("agent")).result()

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pullcord.core.phrases import folded
-from pullcord.core.screening import Check, Guard, Guards, Hit, Pattern, Phrase
+from pullcord.core.text.phrases import folded
+from pullcord.core.text.screening import Check, Guard, Guards, Hit, Pattern, Phrase
 from pullcord.errors import InvalidInput
 from tests.guards.disguises import DISGUISES, SECRET, UNSEEN
 from tests.storage.campaign import FULL, fresh_seed

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from pullcord.core.action_trail import KEPT, Runaway, check_runaway
 from pullcord.core.events import (
     Answered,
     Event,
@@ -26,7 +27,6 @@ from pullcord.core.events import (
     StepStarted,
 )
 from pullcord.core.runaway import seen
-from pullcord.core.trail import KEPT, Runaway, check_runaway
 from pullcord.errors import InvalidInput
 from tests.core.histories import apply
 from tests.guards.lost import asked, call, coming, lived

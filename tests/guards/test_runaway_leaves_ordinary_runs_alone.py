@@ -20,7 +20,7 @@ from pullcord.core.states import TERMINAL
 from pullcord.guard import canary
 from pullcord.limits import Never
 from tests.guards.ordinary import KINDS
-from tests.runs.stage import happened
+from tests.runs.observed_runs import happened
 from tests.storage.campaign import FULL
 
 ROOT = Path(__file__).parent.parent.parent
@@ -46,7 +46,7 @@ async def test_an_ordinary_run_is_never_paused(kind: str) -> None:
     ):
         runs = [await runtime.start(name, "go", run_id=name, limits=Never()) for name in agents]
         for run in runs:
-            ended = await run.reached(RunState.PAUSED, *TERMINAL)
+            ended = await run.wait_for(RunState.PAUSED, *TERMINAL)
             stopped = await happened(runtime, run.id, PauseRequested)
             assert not stopped, f"{kind}: {stopped[0].reason}"
             assert ended.state is RunState.COMPLETED, ended.error
@@ -55,7 +55,7 @@ async def test_an_ordinary_run_is_never_paused(kind: str) -> None:
 WATCHING = """
 import logging, runpy, sys
 from pullcord.core.events import PauseRequested
-from pullcord.journal import ledger
+from pullcord.journal.rules import ledger
 
 evolve = ledger.evolve
 

@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
-from pullcord import Agent, Context, RunHandle, RunState
-from pullcord.agents.pydantic_ai.outcomes import NOT_STARTED
+from pullcord import AgentConfig, Context, RunHandle, RunState
+from pullcord.adapters.tools import overtaken
 from pullcord.core.events import ChildBorn, PauseRequested, Spent
 from pullcord.errors import InvalidInput
 from pullcord.guard import Runaway
 from pullcord.testing.scripted import Call
-from tests.agents.desk import desk, plain, said_on
+from tests.agents.scripted_agents import plain, runtime_of, said_on
 from tests.guards.lost import wanderer
 from tests.promises.children import child
-from tests.runs.stage import PARKING, seen, stage, unowned
+from tests.runs.observed_runs import PARKING, runtime_with, seen, unowned
 
 READ = Call("read", {"path": "a.txt"})
 OTHER = Call("read", {"path": "b.txt"})
@@ -25,7 +25,7 @@ OTHER = Call("read", {"path": "b.txt"})
 async def held(run: RunHandle, *, nth: int = 1) -> str:
     """Wait until a guard has paused it, and return what it said."""
     await seen(run, PauseRequested, nth=nth)
-    paused = await run.reached(RunState.PAUSED)
+    paused = await run.wait_for(RunState.PAUSED)
     assert paused.pause
     assert (paused.pause.by, paused.pause.source) == ("guard", "guard")
     return paused.pause.reason
@@ -45,7 +45,7 @@ async def test_it_is_paused_and_says_what_was_seen(
     calls: list[Call], times: int, says: str
 ) -> None:
     did: list[str] = []
-    async with desk(wanderer(calls, did)) as runtime:
+    async with runtime_of(wanderer(calls, did)) as runtime:
         run = await runtime.start("agent", "go")
         assert says in await held(run)
         assert len(did) == times
@@ -53,7 +53,7 @@ async def test_it_is_paused_and_says_what_was_seen(
 
 async def test_it_goes_on_when_somebody_says_so_and_is_counted_anew() -> None:
     did: list[str] = []
-    async with desk(wanderer([READ], did)) as runtime:
+    async with runtime_of(wanderer([READ], did)) as runtime:
         run = await runtime.start("agent", "go")
         await held(run)
         await run.resume(by="ana", reason="it is meant")
@@ -64,14 +64,14 @@ async def test_it_goes_on_when_somebody_says_so_and_is_counted_anew() -> None:
 async def test_what_somebody_says_meanwhile_is_heard_instead() -> None:
     """The call that it was about to make is not made: the agent is told why."""
     did: list[str] = []
-    async with desk(wanderer([READ], did)) as runtime:
+    async with runtime_of(wanderer([READ], did)) as runtime:
         run = await runtime.start("agent", "go")
         await held(run)
         await run.resume(by="ana", instruction="read something else")
         await held(run, nth=2)
         assert len(did) == 10
         returns = [text for kind, text in plain(await said_on(runtime, run.id)) if kind == "return"]
-        assert returns.count(NOT_STARTED) == 1
+        assert returns.count(f"not_started: {overtaken('').why}") == 1
 
 
 async def test_plans_that_are_changed_back_and_forth_are_held() -> None:
@@ -84,7 +84,7 @@ async def test_plans_that_are_changed_back_and_forth_are_held() -> None:
             async for _ in ctx.plan(plan):
                 break
 
-    async with stage(agent=undecided) as runtime:
+    async with runtime_with(agent=undecided) as runtime:
         run = await runtime.start("agent")
         assert "the same 2 plans 4 times" in await held(run)
         assert len(made) == 9  # of the ninth it was only thought
@@ -94,11 +94,11 @@ async def test_spending_too_fast_is_held() -> None:
     async def spends(ctx: Context) -> int:
         for n in range(10):
             await ctx.step("buy", asyncio.sleep, 0, n)
-            driver: Any = ctx._driver  # pyright: ignore[reportPrivateUsage]
-            await driver.record(Spent(cost_usd_micros=2_000_000))
+            live: Any = ctx._live  # pyright: ignore[reportPrivateUsage]
+            await live.record(Spent(cost_usd_micros=2_000_000))
         return 10
 
-    async with stage(agent=spends) as runtime:
+    async with runtime_with(agent=spends) as runtime:
         run = await runtime.start("agent")
         assert "spent $6.00 in 3 calls within one minute" in await held(run)
         rich = await runtime.start("agent", runaway=Runaway(usd_per_minute=50))
@@ -108,26 +108,26 @@ async def test_spending_too_fast_is_held() -> None:
 async def test_thresholds_are_kept_with_the_run() -> None:
     """Given at its start, or else by its agent; a child has its parent's, if it has none."""
     did: list[str] = []
-    mine = Agent(wanderer([READ], did), runaway=Runaway(same_call=2))
+    mine = AgentConfig(wanderer([READ], did), runaway=Runaway(same_call=2))
 
     async def parent(ctx: Context) -> Any:
         return await (await ctx.spawn("bare", "go")).result()
 
-    bare = Agent(wanderer([READ], did))
-    async with stage(mine=mine, bare=bare, parent=parent) as runtime:
+    bare = AgentConfig(wanderer([READ], did))
+    async with runtime_with(mine=mine, bare=bare, parent=parent) as runtime:
         assert "read 2 times" in await held(await runtime.start("mine", "go"))
         given = await runtime.start("mine", "go", runaway=Runaway(same_call=3))
         assert "read 3 times" in await held(given)
         above = await runtime.start("parent", runaway=Runaway(same_call=4))
         born = await runtime.get((await seen(above, ChildBorn)).child)
         assert "read 4 times" in await held(born)
-        assert (await born.look()).runaway == Runaway(same_call=4)
+        assert (await born.snapshot()).runaway == Runaway(same_call=4)
         forked = await (await runtime.get(given.id)).fork(by="ana")
-        assert (await forked.look()).runaway == Runaway(same_call=3)
+        assert (await forked.snapshot()).runaway == Runaway(same_call=3)
         with pytest.raises(InvalidInput, match="cycles=1"):
             await runtime.start("mine", "go", runaway=Runaway(cycles=1))
     with pytest.raises(InvalidInput, match="cycles=1"):
-        Agent(parent, runaway=Runaway(cycles=1))
+        AgentConfig(parent, runaway=Runaway(cycles=1))
 
 
 async def test_the_awaited_children_of_a_run_are_held_with_it() -> None:
@@ -149,11 +149,11 @@ async def test_the_awaited_children_of_a_run_are_held_with_it() -> None:
         while True:
             await ctx.tool(look)
 
-    async with stage(parent=Agent(parent, runaway=Runaway()), busy=busy) as runtime:
+    async with runtime_with(parent=AgentConfig(parent, runaway=Runaway()), busy=busy) as runtime:
         run = await runtime.start("parent")
         assert "look 5 times" in await held(run)
-        [name] = (await run.look()).children
-        below = (await (await runtime.get(name)).look()).pause
+        [name] = (await run.snapshot()).children
+        below = (await (await runtime.get(name)).snapshot()).pause
         assert below
         assert (below.by, below.source) == ("guard", "parent")
         await run.cancel(by="ana")
@@ -163,11 +163,11 @@ async def test_the_awaited_children_of_a_run_are_held_with_it() -> None:
 async def test_a_parked_run_goes_on_and_is_counted_anew(tmp_path: Path) -> None:
     did: list[str] = []
     path = tmp_path / "runs.db"
-    async with desk(wanderer([READ], did), path, habits=PARKING) as runtime:
+    async with runtime_of(wanderer([READ], did), path, timing=PARKING) as runtime:
         run = await runtime.start("agent", "go", run_id="r1")
         await held(run)
         await unowned(runtime, run)
-    async with desk(wanderer([READ], did), path) as runtime:
+    async with runtime_of(wanderer([READ], did), path) as runtime:
         run = await runtime.get("r1")
         await run.resume(by="ana")
         await held(run, nth=2)
@@ -181,7 +181,7 @@ async def test_what_a_killed_process_had_done_is_counted(tmp_path: Path) -> None
         assert await owner.says() == "called 3 times"
         await owner.kill()
     did: list[str] = []
-    async with desk(wanderer([READ], did), path) as runtime:
+    async with runtime_of(wanderer([READ], did), path) as runtime:
         run = await runtime.get("r1")
         assert "read 5 times" in await held(run)
         assert len(did) == 2

@@ -7,12 +7,12 @@ import msgspec
 
 from pullcord import RunHandle, RunState, Runtime
 from pullcord.core.events import GuardTripped, Paused, Record, TextEnded
-from pullcord.core.phrases import disguises
-from pullcord.core.screening import Guards, Phrase
+from pullcord.core.text.phrases import disguises
+from pullcord.core.text.screening import Guards, Phrase
 from pullcord.journal.store import LiveText
 from tests.cli.terminal import Terminal
 from tests.guards.disguises import SECRET
-from tests.runs.stage import happened
+from tests.runs.observed_runs import happened
 
 _ANY = Guards([Phrase(SECRET)])
 
@@ -27,7 +27,7 @@ class Viewer:
 
     async def watch(self, run: RunHandle) -> "Viewer":
         """Until it has ended, or is paused; if it is that already, up to there."""
-        now = await run.look()
+        now = await run.snapshot()
         upto = now.seq if now.state is RunState.PAUSED else 0
         async with aclosing(run.events()) as stream:
             async for _, item in stream:
@@ -46,7 +46,7 @@ class Viewer:
 async def seen_by_all(runtime: Runtime, run: RunHandle) -> bytes:
     """What somebody can get hold of who comes later."""
     late = await Viewer().watch(run)
-    seen = late.bytes + msgspec.json.encode(await run.look())
+    seen = late.bytes + msgspec.json.encode(await run.snapshot())
     return seen + msgspec.json.encode(await run.receipt())
 
 

@@ -9,12 +9,11 @@ from typing import Any
 import pytest
 
 import pullcord
-from pullcord import Context, Habits, RunState
+from pullcord import Context, RunState, Timing
 from pullcord.hooks import Moved
-from tests.runs.stage import BOUND_S
+from tests.runs.observed_runs import BOUND_S
 
-S = RunState
-HABITS = Habits(hook_s=0.05, hook_retry_s=0.01)
+HABITS = Timing(hook_s=0.05, hook_retry_s=0.01)
 
 
 class Bad:
@@ -84,7 +83,7 @@ async def test_a_bad_hook_delays_no_stop_and_no_shutdown(kind: str) -> None:
             async with pullcord.open(
                 ":memory:",
                 agents={"agent": agent},
-                habits=HABITS,
+                timing=HABITS,
                 on_stop=[getattr(bad, kind), good.append],
             ) as runtime:
                 run = await runtime.start("agent")
@@ -92,8 +91,8 @@ async def test_a_bad_hook_delays_no_stop_and_no_shutdown(kind: str) -> None:
                 await begun.wait()
                 ack = await run.cancel(by="ana")
                 assert ack.holds
-                await run.reached(S.CANCELLED)
-        assert good[-1].after is S.CANCELLED
+                await run.wait_for(RunState.CANCELLED)
+        assert good[-1].after is RunState.CANCELLED
     finally:
         bad.let_go.set()
 
@@ -116,7 +115,7 @@ async def test_no_more_than_one_call_of_a_hook_is_ever_under_way(
         async with (
             asyncio.timeout(BOUND_S),
             pullcord.open(
-                ":memory:", agents={"agent": agent}, habits=HABITS, on_stop=stuck
+                ":memory:", agents={"agent": agent}, timing=HABITS, on_stop=stuck
             ) as runtime,
         ):
             for _ in range(5):
@@ -146,7 +145,7 @@ async def test_a_hook_that_fails_is_tried_again_and_then_passed_over(
 
     async with (
         asyncio.timeout(BOUND_S),
-        pullcord.open(":memory:", agents={"agent": agent}, habits=HABITS, on_stop=picky) as runtime,
+        pullcord.open(":memory:", agents={"agent": agent}, timing=HABITS, on_stop=picky) as runtime,
     ):
         await (await runtime.start("agent")).result()
         await asyncio.to_thread(passed.wait)
@@ -162,7 +161,7 @@ async def test_a_hook_is_told_while_an_agent_holds_the_event_loop() -> None:
 
     def hook(notice: Moved) -> None:
         heard[notice.after.value] = notice
-        if notice.after is S.CANCELLING:
+        if notice.after is RunState.CANCELLING:
             told.set()
 
     def hold() -> None:
@@ -185,6 +184,6 @@ async def test_a_hook_is_told_while_an_agent_holds_the_event_loop() -> None:
         pullcord.open(":memory:", agents={"agent": agent}, on_stop=hook) as runtime,
     ):
         run = await runtime.start("agent", run_id="r1")
-        await run.reached(S.CANCELLED)
+        await run.wait_for(RunState.CANCELLED)
     assert heard["let go"] is True
     assert heard["cancelling"].by == "ana"

@@ -21,13 +21,13 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 import pullcord
-from pullcord import Context, Habits, RunState
+from pullcord import Context, RunState, Timing
 from pullcord.hooks import Moved, Notice, Webhook
-from pullcord.runtime import posting as posting_module
-from pullcord.runtime.posting import Posting
-from pullcord.runtime.telling import Refused, Unreached
+from pullcord.runtime.hooks import http_post as posting_module
+from pullcord.runtime.hooks.http_post import HttpPost
+from pullcord.runtime.hooks.recipient import NoticeRefused, Unreached
 from tests.hooks.receiver import OTHER, SECRET, Receiver
-from tests.runs.stage import BOUND_S
+from tests.runs.observed_runs import BOUND_S
 
 MOVED = Moved(
     run_id="r1",
@@ -48,7 +48,7 @@ async def sent(*answers: Any, notice: Moved | Notice = MOVED, **how: Any) -> Rec
     async with asyncio.timeout(BOUND_S), Receiver(*answers) as receiver:
         given: dict[str, Any] = {"secret": SECRET, **how}
         hook = Webhook(receiver.url, **given)
-        await Posting(hook).tell("r1.4", notice)
+        await HttpPost(hook).tell("r1.4", notice)
     return receiver
 
 
@@ -77,7 +77,7 @@ async def test_a_secret_may_be_a_plain_text() -> None:
 async def test_each_attempt_has_a_time_of_its_own_and_the_same_id() -> None:
     """A receiver that refuses what is old can still take what is sent again."""
     async with asyncio.timeout(BOUND_S), Receiver() as receiver:
-        hook = Posting(Webhook(receiver.url, SECRET))
+        hook = HttpPost(Webhook(receiver.url, SECRET))
         await hook.tell("r1.4", MOVED)
         await hook.tell("r1.4", MOVED)
     first, second = receiver.got
@@ -98,14 +98,14 @@ async def test_what_may_be_otherwise_later_is_sent_again(status: int) -> None:
 
 @pytest.mark.parametrize("status", NEVER)
 async def test_what_would_be_no_otherwise_is_not_sent_again(status: int) -> None:
-    with pytest.raises(Refused, match=str(status)):
+    with pytest.raises(NoticeRefused, match=str(status)):
         await sent(status)
 
 
 async def test_a_redirect_is_not_followed() -> None:
     async with Receiver() as elsewhere:
         moved = f"HTTP/1.1 307 Moved\r\nlocation: {elsewhere.url}\r\n\r\n".encode()
-        with pytest.raises(Refused):
+        with pytest.raises(NoticeRefused):
             await sent(moved)
         assert elsewhere.got == []
 
@@ -145,7 +145,7 @@ async def test_a_port_at_which_nobody_is_means_later() -> None:
     async with Receiver() as receiver:
         url = receiver.url
     with pytest.raises(Unreached):
-        await Posting(Webhook(url, SECRET)).tell("r1.4", MOVED)
+        await HttpPost(Webhook(url, SECRET)).tell("r1.4", MOVED)
 
 
 async def test_a_word_before_the_answer_is_passed_over() -> None:
@@ -215,7 +215,7 @@ async def test_the_secret_is_written_nowhere(
         async with pullcord.open(
             tmp_path / "r.db",
             agents={"agent": agent},
-            habits=Habits(hook_retry_s=0.01),
+            timing=Timing(hook_retry_s=0.01),
             on_stop=hook,
         ) as runtime:
             await (await runtime.start("agent")).result()
@@ -314,7 +314,7 @@ async def test_a_receiver_that_cannot_prove_who_it_is_is_told_nothing(
     tls.load_cert_chain(certificate)
     server = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=tls)
     port = server.sockets[0].getsockname()[1]
-    posting = Posting(Webhook(f"https://127.0.0.1:{port}/", SECRET))
+    posting = HttpPost(Webhook(f"https://127.0.0.1:{port}/", SECRET))
     async with asyncio.timeout(BOUND_S), server:
         with pytest.raises(Unreached, match="certificate verify failed"):
             await posting.tell("r1.4", MOVED)

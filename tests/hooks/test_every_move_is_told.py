@@ -12,15 +12,13 @@ from typing import Any
 import pytest
 
 import pullcord
-from pullcord import Context, Habits, RunHandle, RunState, Runtime, guard
+from pullcord import Context, RunHandle, RunState, Runtime, Timing, guard
 from pullcord.hooks import Moved, Notice
 from pullcord.killswitch.engaging import pull
 from pullcord.killswitch.flags import Scope, new_note
 from pullcord.limits import MaxSteps
 from tests.hooks.moves import moves_in
-from tests.runs.stage import BOUND_S
-
-S = RunState
+from tests.runs.observed_runs import BOUND_S
 
 
 class Told:
@@ -64,25 +62,27 @@ async def done(n: int) -> int:
 
 
 async def cancelled(_runtime: Runtime, run: RunHandle) -> None:
-    await run.reached(S.WAITING)
+    await run.wait_for(RunState.WAITING)
     await run.cancel(by="ana", reason="wrong path")
-    await run.reached(S.CANCELLED)
+    await run.wait_for(RunState.CANCELLED)
 
 
 async def paused(_runtime: Runtime, run: RunHandle) -> None:
-    await run.reached(S.WAITING)
+    await run.wait_for(RunState.WAITING)
     await run.pause(by="bo", reason="lunch")
-    await run.reached(S.PAUSED)
+    await run.wait_for(RunState.PAUSED)
     await run.resume(by="bo")
-    await run.reached(S.WAITING)
+    await run.wait_for(RunState.WAITING)
 
 
 async def at_its_end(_runtime: Runtime, run: RunHandle) -> None:
-    await run.reached(S.COMPLETED, S.FAILED, S.STOPPED, S.CANCELLED, S.PAUSED)
+    await run.wait_for(
+        RunState.COMPLETED, RunState.FAILED, RunState.STOPPED, RunState.CANCELLED, RunState.PAUSED
+    )
 
 
 async def left(runtime: Runtime, run: RunHandle) -> None:
-    await run.reached(S.WAITING)
+    await run.wait_for(RunState.WAITING)
 
 
 Act = Callable[[Runtime, RunHandle], Awaitable[None]]
@@ -138,10 +138,10 @@ async def test_the_last_that_is_told_of_a_run_never_says_that_it_works() -> None
         await asyncio.get_running_loop().create_future()
 
     begun = asyncio.Event()
-    habits = Habits(shutdown_grace_s=0.01)
+    timing = Timing(shutdown_grace_s=0.01)
     async with (
         asyncio.timeout(BOUND_S),
-        pullcord.open(":memory:", agents={"busy": busy}, habits=habits, on_stop=told) as runtime,
+        pullcord.open(":memory:", agents={"busy": busy}, timing=timing, on_stop=told) as runtime,
     ):
         await runtime.start("busy")
         await begun.wait()
@@ -169,9 +169,9 @@ async def test_a_stop_says_when_it_was_asked_for_and_when_it_had_taken_hold() ->
         run = await runtime.start("stubborn")
         await begun.wait()
         await run.cancel(by="ana", reason="too slow", via="api, token")
-        asked = await told.until(S.CANCELLING)
+        asked = await told.until(RunState.CANCELLING)
         let_go.set()
-        effect = await told.until(S.CANCELLED)
+        effect = await told.until(RunState.CANCELLED)
     assert (asked.by, asked.reason, asked.via) == ("ana", "too slow", "api, token")
     assert (asked.asked_at_ms, asked.effect_at_ms) == (asked.at_ms, 0)
     assert (effect.by, effect.reason, effect.source) == ("ana", "too slow", "person")
@@ -187,8 +187,8 @@ async def test_a_guard_that_stops_a_run_is_named() -> None:
         pullcord.open(":memory:", agents={"says": says}, guards=[watch], on_stop=told) as runtime,
     ):
         run = await runtime.start("says")
-        await run.reached(S.PAUSED)
-        stop = await told.until(S.PAUSED)
+        await run.wait_for(RunState.PAUSED)
+        stop = await told.until(RunState.PAUSED)
     assert stop.source == "guard"
     assert "codes" in stop.by + stop.reason
     assert "0000" not in str(told.of)
@@ -201,11 +201,11 @@ async def test_the_kill_switch_is_named(tmp_path: Path) -> None:
         pullcord.open(tmp_path / "r.db", agents={"waits": waits}, on_stop=told) as runtime,
     ):
         run = await runtime.start("waits")
-        await run.reached(S.WAITING)
+        await run.wait_for(RunState.WAITING)
         note = new_note(by="ana", reason="it went wild", via="test")
         journal = runtime.journal
-        await asyncio.to_thread(pull, journal.flags, journal.side, Scope(), note)
-        stop = await told.until(S.PAUSED)
+        await asyncio.to_thread(pull, journal.kill_switch.flags, journal.side, Scope(), note)
+        stop = await told.until(RunState.PAUSED)
     assert (stop.source, stop.by, stop.reason) == ("kill_switch", "ana", "it went wild")
     assert not stop.working
 
@@ -224,11 +224,11 @@ async def test_children_and_runs_of_other_processes_are_told_too(tmp_path: Path)
         pullcord.open(tmp_path / "r.db", agents=agents) as runtime,
     ):
         run = await runtime.start("parent")
-        await told.until(S.WAITING)
+        await told.until(RunState.WAITING)
         await run.cancel(by="ana")
-        await run.reached(S.CANCELLED)
-        child = next(iter((await run.look()).children))
-    ends = {m.run_id: m for m in told.of if m.after is S.CANCELLED}
+        await run.wait_for(RunState.CANCELLED)
+        child = next(iter((await run.snapshot()).children))
+    ends = {m.run_id: m for m in told.of if m.after is RunState.CANCELLED}
     assert ends.keys() == {run.id, child}
     assert (ends[child].source, ends[child].parent) == ("parent", run.id)
 
@@ -244,7 +244,7 @@ async def test_several_hooks_are_told_each_for_itself() -> None:
     ):
         await (await runtime.start("works")).result()
     assert first.of == second.of
-    assert [m.after for m in first.of] == [S.QUEUED, S.RUNNING, S.COMPLETED]
+    assert [m.after for m in first.of] == [RunState.QUEUED, RunState.RUNNING, RunState.COMPLETED]
     assert cards == []
 
 

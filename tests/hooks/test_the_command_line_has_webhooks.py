@@ -9,7 +9,7 @@ import pytest
 
 from tests import nursery
 from tests.hooks.receiver import OTHER, SECRET, Receiver
-from tests.runs.stage import BOUND_S
+from tests.runs.observed_runs import BOUND_S
 
 AGENT = """
 async def agent(ctx):

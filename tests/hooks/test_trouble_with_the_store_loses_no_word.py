@@ -13,19 +13,19 @@ from typing import Any
 import pytest
 
 import pullcord
-from pullcord import Context, Habits, Record, RunState
+from pullcord import Context, Record, RunState, Timing
 from pullcord.core.run import Run
 from pullcord.errors import ImpossibleEvent, StorageFailed
 from pullcord.hooks import Moved
+from pullcord.journal.facets.changes import Changes
 from pullcord.journal.hook_places import HookPlaces
 from pullcord.journal.journal import Journal
-from pullcord.runtime import courier
-from pullcord.runtime.courier import Courier
+from pullcord.runtime.hooks import courier
+from pullcord.runtime.hooks.courier import Courier
 from tests.hooks.moves import moves_in
-from tests.runs.stage import BOUND_S
+from tests.runs.observed_runs import BOUND_S
 
-S = RunState
-QUICK = Habits(hook_retry_s=0.01)
+QUICK = Timing(hook_retry_s=0.01)
 TROUBLE = StorageFailed("Reading", path="r", why="I/O error", instead="Wait.")
 MISTAKE = RuntimeError("nobody has thought of this")
 
@@ -46,7 +46,7 @@ class Board:
 
     def __call__(self, notice: Moved) -> None:
         self.told.append((notice.run_id, notice.seq))
-        if notice.after in (S.CANCELLED, S.COMPLETED):
+        if notice.after in (RunState.CANCELLED, RunState.COMPLETED):
             self._end_of(notice.run_id).set()
 
     async def until_ended(self, run_id: str) -> None:
@@ -91,9 +91,9 @@ def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
 async def cancelled_while_nobody_was_there(store: Path) -> dict[str, list[tuple[str, int]]]:
     """Two runs whose stop is still to be told. Returns all that was to be told of each."""
     board = Board()
-    async with pullcord.open(store, agents={"asks": asks}, habits=QUICK, on_stop=board) as runtime:
+    async with pullcord.open(store, agents={"asks": asks}, timing=QUICK, on_stop=board) as runtime:
         for run_id in ("aaa", "bbb"):
-            await (await runtime.start("asks", run_id=run_id)).reached(S.WAITING)
+            await (await runtime.start("asks", run_id=run_id)).wait_for(RunState.WAITING)
     async with pullcord.open(store) as runtime:
         for run_id in ("aaa", "bbb"):
             await (await runtime.get(run_id)).cancel(by="ana")
@@ -109,7 +109,7 @@ async def test_a_read_that_fails_loses_no_word_of_the_runs_that_were_read_before
     async with asyncio.timeout(BOUND_S):
         due = await cancelled_while_nobody_was_there(store)
         raised = fails(monkeypatch, Journal, "read", TROUBLE, of_run="bbb")
-        async with pullcord.open(store, habits=QUICK, on_stop=board):
+        async with pullcord.open(store, timing=QUICK, on_stop=board):
             await board.until_ended("bbb")
     assert raised
     assert all(due.values())
@@ -132,7 +132,7 @@ async def test_also_not_of_a_run_that_cannot_be_followed_to_its_end(
 
         monkeypatch.setattr(courier, "evolve", refuses)
         fails(monkeypatch, Journal, "read", TROUBLE, of_run="bbb")
-        async with pullcord.open(store, habits=QUICK, on_stop=board):
+        async with pullcord.open(store, timing=QUICK, on_stop=board):
             await board.until_ended("bbb")
     assert board.told == [*due["aaa"][:-1], *due["bbb"]]
 
@@ -160,7 +160,7 @@ async def test_what_is_recorded_while_a_courier_that_has_to_leave_still_reads_is
     monkeypatch.setattr(Courier, "leave", leaving)
     async with (
         asyncio.timeout(BOUND_S),
-        pullcord.open(":memory:", agents={"quick": quick}, habits=QUICK, on_stop=board) as runtime,
+        pullcord.open(":memory:", agents={"quick": quick}, timing=QUICK, on_stop=board) as runtime,
     ):
         await asyncio.to_thread(looked.wait)
         await (await runtime.start("quick", run_id="r1")).result()
@@ -182,7 +182,7 @@ async def test_whatever_fails_is_said_and_all_is_told_once(
     raised = fails(monkeypatch, HookPlaces, method, error, times=3)
     async with (
         asyncio.timeout(BOUND_S),
-        pullcord.open(":memory:", agents={"quick": quick}, habits=QUICK, on_stop=board) as runtime,
+        pullcord.open(":memory:", agents={"quick": quick}, timing=QUICK, on_stop=board) as runtime,
     ):
         run = await runtime.start("quick", run_id="r1")
         await run.result()
@@ -227,10 +227,10 @@ async def test_a_hook_that_cannot_be_let_go_is_said(
 async def test_who_cannot_hear_of_commits_is_not_opened(monkeypatch: pytest.MonkeyPatch) -> None:
     """Else its hooks would be told nothing, and nobody would know."""
 
-    def deaf(_self: Journal, _on_change: object) -> None:
+    def deaf(_self: Changes, _on_change: object) -> None:
         raise TROUBLE
 
-    monkeypatch.setattr(Journal, "watch", deaf)
+    monkeypatch.setattr(Changes, "watch", deaf)
     runtime = pullcord.open(":memory:", on_stop=Board())
     with pytest.raises(StorageFailed):
         await runtime.__aenter__()

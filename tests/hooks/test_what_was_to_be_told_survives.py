@@ -17,16 +17,15 @@ from typing import Any
 import pytest
 
 import pullcord
-from pullcord import Context, Habits, RunState
+from pullcord import Context, RunState, Timing
 from pullcord.hooks import Moved, Notice, Webhook
-from pullcord.runtime import courier
+from pullcord.runtime.hooks import courier
 from pullcord.testing import ManualClock
 from tests.hooks.moves import moves_in
 from tests.hooks.receiver import SECRET, Got, Receiver
-from tests.runs.stage import BOUND_S
+from tests.runs.observed_runs import BOUND_S
 
-S = RunState
-QUICK = Habits(hook_retry_s=0.01)
+QUICK = Timing(hook_retry_s=0.01)
 
 
 @asynccontextmanager
@@ -89,7 +88,7 @@ async def test_kill_dash_nine_between_the_record_and_the_word_loses_nothing(tmp_
             process.kill()
             await process.wait()
         hook = Webhook(receiver.url, SECRET)
-        async with pullcord.open(store, habits=QUICK, on_stop=hook) as runtime:
+        async with pullcord.open(store, timing=QUICK, on_stop=hook) as runtime:
             await (await runtime.get("r1")).cancel(by="ana", reason="its process is gone")
             await receiver.until_told("cancelled")
     told = [g.id for g in receiver.got]
@@ -157,8 +156,10 @@ async def test_who_tells_and_dies_is_replaced_by_who_is_there(
     ):
         await receiver.until(lambda got: len(got) == 1)
         hook = Webhook(receiver.url, SECRET)
-        async with pullcord.open(store, habits=QUICK, on_stop=hook) as runtime:
-            await (await runtime.get("r1")).reached(S.RUNNING)  # and is not killed before it
+        async with pullcord.open(store, timing=QUICK, on_stop=hook) as runtime:
+            await (await runtime.get("r1")).wait_for(
+                RunState.RUNNING
+            )  # and is not killed before it
             process.kill()
             await process.wait()
             await receiver.until_told("running")
@@ -189,9 +190,9 @@ async def test_what_cannot_be_told_at_the_end_is_said_and_told_by_the_next(
     store = tmp_path / "r.db"
     async with asyncio.timeout(BOUND_S), Receiver(*[503] * 50) as receiver:
         hook = Webhook(receiver.url, SECRET)
-        slow = Habits(hook_retry_s=3600)
+        slow = Timing(hook_retry_s=3600)
         async with pullcord.open(
-            store, agents={"agent": agent}, habits=slow, on_stop=hook
+            store, agents={"agent": agent}, timing=slow, on_stop=hook
         ) as runtime:
             await (await runtime.start("agent", run_id="r1")).result()
             await receiver.until(lambda got: len(got) == 1)
@@ -218,7 +219,7 @@ async def test_what_is_more_than_a_day_old_is_passed_over_and_named(
     agents: Any = {"agent": agent}
     async with asyncio.timeout(BOUND_S):
         async with pullcord.open(
-            store, agents=agents, clock=clock, habits=Habits(hook_retry_s=3600), on_stop=hook
+            store, agents=agents, clock=clock, timing=Timing(hook_retry_s=3600), on_stop=hook
         ) as runtime:
             await (await runtime.start("agent", run_id="old")).result()
         broken.clear()
@@ -241,7 +242,7 @@ async def test_a_function_is_known_again_in_another_life(name: str, tmp_path: Pa
     async with asyncio.timeout(BOUND_S):
         hook = _hooks(heard, broken)[name]
         async with pullcord.open(
-            store, agents={"agent": agent}, habits=Habits(hook_retry_s=3600), on_stop=hook
+            store, agents={"agent": agent}, timing=Timing(hook_retry_s=3600), on_stop=hook
         ) as runtime:
             await (await runtime.start("agent")).result()
         broken.clear()
@@ -284,17 +285,17 @@ async def test_a_run_that_was_forgotten_before_it_was_told_is_told_as_ended(tmp_
             raise ConnectionError
         heard.append(notice)
 
-    broken, later = [True], Habits(hook_retry_s=3600)
+    broken, later = [True], Timing(hook_retry_s=3600)
     agents: Any = {"agent": agent}
     async with asyncio.timeout(BOUND_S):
-        async with pullcord.open(store, agents=agents, habits=later, on_stop=hook) as runtime:
+        async with pullcord.open(store, agents=agents, timing=later, on_stop=hook) as runtime:
             run = await runtime.start("agent")
             await run.result()
             await run.forget(by="ana", reason="on request")
         broken.clear()
         async with pullcord.open(store, on_stop=hook):
             pass
-    assert [(m.after, m.working) for m in heard][-1] == (S.COMPLETED, False)
+    assert [(m.after, m.working) for m in heard][-1] == (RunState.COMPLETED, False)
 
 
 @pullcord.tool(approve=pullcord.always)
@@ -319,7 +320,7 @@ async def test_a_card_of_a_quarantined_run_is_told_to_nobody_any_more(tmp_path: 
     async with (
         asyncio.timeout(BOUND_S),
         pullcord.open(
-            tmp_path / "runs.db", agents={"mails": mails}, notify=notify, habits=QUICK
+            tmp_path / "runs.db", agents={"mails": mails}, notify=notify, timing=QUICK
         ) as runtime,
     ):
         run = await runtime.start("mails", "the word nobody may have", run_id="leaks")

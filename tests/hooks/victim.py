@@ -7,7 +7,7 @@ import asyncio
 import sys
 
 import pullcord
-from pullcord import Context, Habits
+from pullcord import Context, Timing
 from pullcord.hooks import Webhook
 from tests.hooks.receiver import SECRET
 
@@ -18,9 +18,9 @@ async def works(ctx: Context) -> None:
 
 
 async def main(store: str, url: str) -> None:
-    habits = Habits(shutdown_grace_s=0.01, hook_retry_s=0.01)
+    timing = Timing(shutdown_grace_s=0.01, hook_retry_s=0.01)
     async with pullcord.open(
-        store, agents={"works": works}, habits=habits, on_stop=Webhook(url, SECRET)
+        store, agents={"works": works}, timing=timing, on_stop=Webhook(url, SECRET)
     ) as runtime:
         run = await runtime.start("works", run_id="r1")
         await run.result()

@@ -14,7 +14,7 @@ from pydantic_ai import Agent as PydanticAgent
 from pydantic_ai.exceptions import ModelHTTPError
 
 import pullcord
-from pullcord import Context, RunCancelled, RunHandle, Runtime
+from pullcord import Context, RunCancelled, RunHandle, RunState, Runtime
 from pullcord.agents.pydantic_ai import subagent
 from pullcord.core.events import ChildBorn, ChildEnded, StepStarted
 from pullcord.core.events import Spent as SpentEvent
@@ -22,7 +22,15 @@ from pullcord.core.limits import Reserve
 from pullcord.errors import RunFailed, RunStopped, StepError
 from pullcord.limits import MaxSteps, MaxToolCalls, Price, Spent, Tokens
 from pullcord.testing.scripted import Call, Delay, Fail, Say, ScriptedModel
-from tests.runs.stage import HASTY, S, World, children, happened, question, seen, stage
+from tests.runs.observed_runs import (
+    HASTY,
+    OutsideWorld,
+    children,
+    happened,
+    question,
+    runtime_with,
+    seen,
+)
 from tests.storage.campaign import FULL, fresh_seed
 
 CALL_USD = 0.10
@@ -32,7 +40,7 @@ PRICE = Price(per_million_in=1000, per_million_out=1000)
 async def kid(ctx: Context, given: Any) -> None:
     """Works for ever, at ten cents a time."""
     while True:
-        await ctx.step("work", World().do, given)
+        await ctx.step("work", OutsideWorld().do, given)
         await ctx.spent(usd=CALL_USD)
 
 
@@ -53,25 +61,25 @@ async def spent_by(runtime: Runtime, *runs: RunHandle) -> float:
 
 @pytest.mark.parametrize("then", ["stop", "pause_and_ask"])
 async def test_ten_children_share_one_cap(then: Any) -> None:
-    async with stage(lead=lead, kid=kid) as runtime:
+    async with runtime_with(lead=lead, kid=kid) as runtime:
         run = await runtime.start("lead", limits=Spent(usd=2), on_exhausted=then)
-        ended = await run.reached(S.STOPPED, S.PAUSED)
+        ended = await run.wait_for(RunState.STOPPED, RunState.PAUSED)
         kids = await children(runtime, run)
         for one in kids:
-            await one.reached(S.CANCELLED, S.PAUSED)
+            await one.wait_for(RunState.CANCELLED, RunState.PAUSED)
         spent = await spent_by(runtime, run, *kids)
         assert 2.0 <= spent <= 2.0 + 10 * CALL_USD
         assert round((await run.used()).usd_micros / 1e6, 6) == round(spent, 6)
-        assert ended.state is (S.STOPPED if then == "stop" else S.PAUSED)
+        assert ended.state is (RunState.STOPPED if then == "stop" else RunState.PAUSED)
         if then == "pause_and_ask":
             assert (await run.raise_limits({"usd": 3}, by="ana")).holds
-            await run.reached(S.RUNNING, S.WAITING, S.QUEUED)
-            await run.reached(S.PAUSED)
+            await run.wait_for(RunState.RUNNING, RunState.WAITING, RunState.QUEUED)
+            await run.wait_for(RunState.PAUSED)
             for one in kids:
-                await one.reached(S.PAUSED)
+                await one.wait_for(RunState.PAUSED)
             assert 3.0 <= await spent_by(runtime, run, *kids) <= 3.0 + 10 * CALL_USD
             await run.cancel()
-            await run.reached(S.CANCELLED)
+            await run.wait_for(RunState.CANCELLED)
 
 
 async def test_ten_language_models_at_once_reserve_before_they_spend(tmp_path: Path) -> None:
@@ -95,9 +103,9 @@ async def test_ten_language_models_at_once_reserve_before_they_spend(tmp_path: P
         ScriptedModel([calls, "done"]), name="agent", tools=[subagent(helper)]
     )
     limits = Spent(usd=3, price=PRICE)
-    async with stage(tmp_path / "runs.db", agent=agent, helper=helper) as runtime:
+    async with runtime_with(tmp_path / "runs.db", agent=agent, helper=helper) as runtime:
         run = await runtime.start("agent", "go", limits=limits, on_exhausted="stop")
-        await run.reached(S.STOPPED)
+        await run.wait_for(RunState.STOPPED)
         kids = await children(runtime, run)
         assert len(kids) > 3
         starts = [
@@ -132,7 +140,7 @@ async def test_a_call_waits_for_what_is_set_aside_and_then_has_it() -> None:
             await slow.result()
         return result
 
-    async with stage(agent=agent, one=one, two=two) as runtime:
+    async with runtime_with(agent=agent, one=one, two=two) as runtime:
         run = await runtime.start("agent", limits=Tokens(800), on_exhausted="stop")
         await seen(run, ChildBorn, nth=2)
         kids = await children(runtime, run)
@@ -144,7 +152,7 @@ async def test_a_call_waits_for_what_is_set_aside_and_then_has_it() -> None:
 
 async def test_what_a_child_used_is_still_used_when_it_has_ended() -> None:
     async def small(ctx: Context) -> None:
-        await ctx.step("work", World().do, 1)
+        await ctx.step("work", OutsideWorld().do, 1)
         await ctx.spent(usd=0.30, tokens_in=10)
 
     async def agent(ctx: Context) -> int:
@@ -152,9 +160,9 @@ async def test_what_a_child_used_is_still_used_when_it_has_ended() -> None:
             await (await ctx.spawn("small", key=str(number))).result()
         return 10
 
-    async with stage(agent=agent, small=small) as runtime:
+    async with runtime_with(agent=agent, small=small) as runtime:
         run = await runtime.start("agent", limits=Spent(usd=1), on_exhausted="stop")
-        await run.reached(S.STOPPED)
+        await run.wait_for(RunState.STOPPED)
         ended = await happened(runtime, run.id, ChildEnded)
         assert len(ended) == 4
         assert (await run.used()).usd_micros == 1_200_000
@@ -166,11 +174,11 @@ async def test_a_detached_child_is_on_its_own() -> None:
         await ctx.spawn("kid", 1, detached=True)
         return "through"
 
-    async with stage(agent=agent, kid=kid) as runtime:
+    async with runtime_with(agent=agent, kid=kid) as runtime:
         run = await runtime.start("agent", limits=MaxSteps(3), on_exhausted="stop")
         assert await run.result() == "through"
         [alone] = await children(runtime, run)
-        await alone.reached(S.PAUSED)  # by the limits that every run has
+        await alone.wait_for(RunState.PAUSED)  # by the limits that every run has
         assert (await run.used()).steps == 1
 
 
@@ -182,9 +190,9 @@ async def test_a_child_may_have_less_but_never_more() -> None:
         await (await ctx.spawn("kid", 2, key="b", limits=MaxSteps(1000))).result()
         return "never"
 
-    async with stage(agent=agent, kid=kid) as runtime:
+    async with runtime_with(agent=agent, kid=kid) as runtime:
         run = await runtime.start("agent", limits=MaxSteps(9), on_exhausted="stop")
-        await run.reached(S.STOPPED)
+        await run.wait_for(RunState.STOPPED)
         assert (await run.used()).steps == 9
 
 
@@ -198,9 +206,9 @@ async def test_spawning_for_ever_is_counted_too() -> None:
             number += 1
             await (await ctx.spawn("nothing", key=str(number))).result()
 
-    async with stage(agent=agent, nothing=nothing) as runtime:
+    async with runtime_with(agent=agent, nothing=nothing) as runtime:
         run = await runtime.start("agent", limits=MaxSteps(5), on_exhausted="stop")
-        ended = await run.reached(S.STOPPED)
+        ended = await run.wait_for(RunState.STOPPED)
         assert len(ended.children) == 5
 
 
@@ -232,7 +240,7 @@ async def test_a_model_call_that_died_with_its_process_is_counted_as_what_was_se
     )
     assert await died.wait() == -signal.SIGKILL
     agent: PydanticAgent[None, str] = PydanticAgent(ScriptedModel(["Again."]), name="agent")
-    async with stage(tmp_path / "runs.db", agent=agent) as runtime:
+    async with runtime_with(tmp_path / "runs.db", agent=agent) as runtime:
         run = await runtime.get("r1")
         assert await run.result() == "Again."
         [begun, *_] = await happened(runtime, "r1", StepStarted)
@@ -288,7 +296,7 @@ def family(bill: Ledgered) -> dict[str, Any]:
 
 async def _cancel_a_child(runtime: Runtime, run: RunHandle, rng: random.Random) -> RunHandle:
     for one in await children(runtime, run):
-        if not (await one.look()).ended and rng.random() < 0.5:
+        if not (await one.snapshot()).ended and rng.random() < 0.5:
             await one.cancel(by="ana")
     return run
 
@@ -301,7 +309,7 @@ async def _pause_and_resume(_runtime: Runtime, run: RunHandle, _rng: random.Rand
 
 async def _fork(_runtime: Runtime, run: RunHandle, _rng: random.Random) -> RunHandle:
     await run.cancel(by="ana")
-    await run.reached(S.CANCELLED, S.STOPPED)
+    await run.wait_for(RunState.CANCELLED, RunState.STOPPED)
     return await run.fork(by="ana")
 
 
@@ -315,7 +323,7 @@ async def bypassed(path: Path, seed: int) -> None:
     agents, limits = family(bill), MaxToolCalls(cap)
     run_id = ""
     for life in range(rng.randrange(1, 4)):
-        async with stage(path, habits=HASTY, **agents) as runtime:
+        async with runtime_with(path, timing=HASTY, **agents) as runtime:
             if life == 0:
                 start = runtime.start("boss", 9, limits=limits, on_exhausted="stop")
                 run_id = (await start).id
@@ -325,9 +333,9 @@ async def bypassed(path: Path, seed: int) -> None:
                     await asyncio.sleep(0)
                 run = await rng.choice(TRICKS)(runtime, run, rng)
             run_id = run.id
-    async with stage(path, **agents) as runtime:
+    async with runtime_with(path, **agents) as runtime:
         run = await runtime.get(run_id)
-        await run.reached(S.STOPPED)
+        await run.wait_for(RunState.STOPPED)
         assert (await run.used()).tool_calls == cap
     assert bill.begun <= cap
 
@@ -345,9 +353,9 @@ async def test_a_failing_provider_is_counted_at_every_attempt() -> None:
 
     model = ScriptedModel([busy(), busy(), "never asked"])
     agent: PydanticAgent[None, str] = PydanticAgent(model, name="agent")
-    async with stage(agent=agent) as runtime:
+    async with runtime_with(agent=agent) as runtime:
         run = await runtime.start("agent", "go", limits=MaxSteps(2), on_exhausted="stop")
-        await run.reached(S.STOPPED)
+        await run.wait_for(RunState.STOPPED)
         assert len(model.requests) == 2
 
 
@@ -357,7 +365,7 @@ async def test_a_failing_provider_is_counted_at_every_attempt() -> None:
 async def busy(ctx: Context, given: Any) -> None:
     """Fifty steps, and a question after the third."""
     for number in range(50):
-        await ctx.step("work", World().do, number)
+        await ctx.step("work", OutsideWorld().do, number)
         if number == 2 and given == "asks":
             await ctx.ask("Go on?")
 
@@ -378,25 +386,25 @@ async def boss(ctx: Context, how: Any) -> None:
 
 async def test_a_fork_of_a_child_has_what_its_family_has_left() -> None:
     """Finding A9."""
-    async with stage(boss=boss, busy=busy) as runtime:
+    async with runtime_with(boss=boss, busy=busy) as runtime:
         _, child = await under_a_cap(runtime, MaxSteps(6))
         fork = await child.fork()
         await fork.answer(await question(fork))
-        ended = await fork.reached(S.STOPPED)
+        ended = await fork.wait_for(RunState.STOPPED)
         assert ended.reached
         assert ended.reached.leaves == ("MaxSteps(6)",)
         assert len(await happened(runtime, fork.id, StepStarted)) == 2  # of six: a spawn, three
 
 
 async def test_of_several_caps_above_it_the_one_with_least_left_binds_the_fork() -> None:
-    async with stage(boss=boss, busy=busy) as runtime:
+    async with runtime_with(boss=boss, busy=busy) as runtime:
         _, child = await under_a_cap(runtime, MaxSteps(9), limits=40)
         fork = await child.fork()
         await fork.answer(await question(fork))
-        await fork.reached(S.STOPPED)
+        await fork.wait_for(RunState.STOPPED)
         assert len(await happened(runtime, fork.id, StepStarted)) == 5
         _, child = await under_a_cap(runtime, MaxSteps(40), limits=8)
         fork = await child.fork()
         await fork.answer(await question(fork))
-        await fork.reached(S.STOPPED)
+        await fork.wait_for(RunState.STOPPED)
         assert len(await happened(runtime, fork.id, StepStarted)) == 5

@@ -11,22 +11,30 @@ from typing import Any
 import pytest
 
 import pullcord
-from pullcord import Context
+from pullcord import Context, RunState
 from pullcord.core.events import Created, StepStarted, StoodStill
 from pullcord.core.limits import Limits
 from pullcord.journal.journal import Journal
-from pullcord.journal.ledger import Append, Appended, Lease
+from pullcord.journal.rules.ledger import Append, Appended, Lease
 from pullcord.limits import Deadline, WorkingTime
-from pullcord.runtime.runtime import housekeeper_of
+from pullcord.runtime.runtime import worker_of
 from pullcord.testing import ManualClock
-from tests.runs.stage import UNHURRIED, S, World, happened, question, seen, settles, stage
+from tests.runs.observed_runs import (
+    UNHURRIED,
+    OutsideWorld,
+    happened,
+    question,
+    runtime_with,
+    seen,
+    settles,
+)
 
 DAY_S = 86_400
 JUMPS = [3 * DAY_S, -3 * DAY_S]
 LIMITS = WorkingTime(30) | Deadline(in_s=3600)
 
 
-def worker(world: World) -> Any:
+def worker(world: OutsideWorld) -> Any:
     async def agent(ctx: Context) -> str:
         await ctx.step("slow", world.slow, 1)
         await ctx.step("quick", world.do, 2)
@@ -37,8 +45,8 @@ def worker(world: World) -> Any:
 
 @pytest.mark.parametrize("jump_s", JUMPS)
 async def test_setting_the_clock_ends_no_limit_and_adds_no_work(jump_s: float) -> None:
-    world, clock = World(), ManualClock()
-    async with stage(clock=clock, agent=worker(world)) as runtime:
+    world, clock = OutsideWorld(), ManualClock()
+    async with runtime_with(clock=clock, agent=worker(world)) as runtime:
         run = await runtime.start("agent", limits=LIMITS, on_exhausted="stop")
         await seen(run, StepStarted)
         clock.advance(5)
@@ -46,20 +54,20 @@ async def test_setting_the_clock_ends_no_limit_and_adds_no_work(jump_s: float) -
         clock.advance(5)
         world.go_on.set()
         assert await run.result() == "through"
-        assert (await run.look()).times.working_ms == 10_000
+        assert (await run.snapshot()).times.working_ms == 10_000
 
 
 @pytest.mark.parametrize("jump_s", JUMPS)
 async def test_a_deadline_is_kept_although_the_clock_was_set(jump_s: float) -> None:
-    world, clock = World(), ManualClock()
-    async with stage(clock=clock, agent=worker(world)) as runtime:
+    world, clock = OutsideWorld(), ManualClock()
+    async with runtime_with(clock=clock, agent=worker(world)) as runtime:
         at_ms = clock.wall_ms() + 20_000
         run = await runtime.start("agent", limits=Deadline(at_ms=at_ms), on_exhausted="stop")
         await seen(run, StepStarted)
         clock.jump_wall(jump_s)
         clock.advance(21)
         world.go_on.set()
-        await run.reached(S.STOPPED)
+        await run.wait_for(RunState.STOPPED)
     assert world.did == [1]
 
 
@@ -80,15 +88,15 @@ async def sleeper(ctx: Context) -> str:
 @pytest.mark.parametrize("jump_s", JUMPS)
 async def test_an_approval_and_a_sleep_last_as_long_as_they_said(jump_s: float) -> None:
     clock = ManualClock()
-    async with stage(clock=clock, habits=UNHURRIED, buyer=buyer, sleeper=sleeper) as runtime:
+    async with runtime_with(clock=clock, timing=UNHURRIED, buyer=buyer, sleeper=sleeper) as runtime:
         bought, missed = await runtime.start("buyer"), await runtime.start("buyer")
         slept = await runtime.start("sleeper")
         names = {run.id: await question(run) for run in (bought, missed, slept)}
         for run in (bought, missed, slept):
-            await settles(run, clock, S.WAITING)
+            await settles(run, clock, RunState.WAITING)
         clock.jump_wall(jump_s)
         clock.advance(1800)
-        assert (await slept.look()).open_questions() == [names[slept.id]]
+        assert (await slept.snapshot()).open_questions() == [names[slept.id]]
         assert (await bought.approve(names[bought.id], by="ana")).holds
         assert await bought.result() == 5
         clock.advance(1801)
@@ -100,14 +108,14 @@ async def test_an_approval_and_a_sleep_last_as_long_as_they_said(jump_s: float) 
 @pytest.mark.parametrize("jump_s", [*JUMPS, 0])
 async def test_a_reboot_in_between_counts_as_nobodys_work(jump_s: float, tmp_path: Path) -> None:
     """Also if the machine comes back with its clock set to another day."""
-    world, clock = World(), ManualClock()
+    world, clock = OutsideWorld(), ManualClock()
     path = tmp_path / "runs.db"
     limits = WorkingTime(30)
-    async with stage(path, clock=clock, agent=worker(world)) as runtime:
+    async with runtime_with(path, clock=clock, agent=worker(world)) as runtime:
         run = await runtime.start("agent", limits=limits, on_exhausted="stop")
         await seen(run, StepStarted)
         clock.advance(7)
-        tasks = housekeeper_of(runtime).tasks
+        tasks = worker_of(runtime).tasks
         for task in list(tasks):
             task.cancel()  # the power is cut: nothing more is recorded
         await asyncio.wait(tasks)
@@ -115,20 +123,22 @@ async def test_a_reboot_in_between_counts_as_nobodys_work(jump_s: float, tmp_pat
     clock.jump_wall(jump_s)
     clock.advance(900)
     world.go_on.set()
-    async with stage(path, clock=clock, habits=UNHURRIED, agent=worker(world)) as runtime:
+    async with runtime_with(path, clock=clock, timing=UNHURRIED, agent=worker(world)) as runtime:
         run = await runtime.get(run.id)
-        await settles(run, clock, S.COMPLETED, S.WAITING)
-        if (await run.look()).state is S.WAITING:  # the step that was cut off is in doubt
-            await run.answer((await run.look()).open_questions()[0], "run")
+        await settles(run, clock, RunState.COMPLETED, RunState.WAITING)
+        if (
+            await run.snapshot()
+        ).state is RunState.WAITING:  # the step that was cut off is in doubt
+            await run.answer((await run.snapshot()).open_questions()[0], "run")
         assert await run.result() == "through"
-        times = (await run.look()).times
+        times = (await run.snapshot()).times
     assert times.working_ms < 8_000
     assert times.queued_ms >= (900_000 if jump_s == 0 else 0)
 
 
 async def test_ten_minutes_in_which_its_process_stood_still_are_not_work() -> None:
-    world, clock = World(), ManualClock()
-    async with stage(clock=clock, agent=worker(world)) as runtime:
+    world, clock = OutsideWorld(), ManualClock()
+    async with runtime_with(clock=clock, agent=worker(world)) as runtime:
         run = await runtime.start("agent", limits=WorkingTime(60), on_exhausted="stop")
         await seen(run, StepStarted)
         clock.advance(9)  # its lease is renewed
@@ -137,7 +147,7 @@ async def test_ten_minutes_in_which_its_process_stood_still_are_not_work() -> No
         clock.advance(600)  # as if by SIGSTOP
         world.go_on.set()
         assert await run.result() == "through"
-        times = (await run.look()).times
+        times = (await run.snapshot()).times
         assert len(await happened(runtime, run.id, StoodStill)) == 1
     assert times.working_ms == 9_000
     assert times.queued_ms == 600_000
@@ -152,7 +162,7 @@ STOPPED_FOR_A_WHILE = """
 import asyncio, sys
 import pullcord
 from pullcord.limits import WorkingTime
-from pullcord.runtime.runtime import housekeeper_of
+from pullcord.runtime.runtime import worker_of
 
 async def wait(n):
     print("working", flush=True)
@@ -165,8 +175,8 @@ async def agent(ctx):
     return "through"
 
 async def main(path):
-    habits = pullcord.Habits(lease_s=0.6)
-    async with pullcord.open(path, agents={"agent": agent}, habits=habits) as runtime:
+    timing = pullcord.Timing(lease_s=0.6)
+    async with pullcord.open(path, agents={"agent": agent}, timing=timing) as runtime:
         run = await runtime.start(
             agent, run_id="r1", limits=WorkingTime(2.5), on_exhausted="stop"
         )

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from pullcord.errors import InvalidInput
-from pullcord.journal.opening import opened
+from pullcord.journal.open_store import opened
 from pullcord.journal.store import Store, View
 from tests.cli.terminal import Terminal
 from tests.postgres.server import until

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from pullcord.journal.postgres import PostgresStore
+from pullcord.journal.postgres.backend import PostgresStore
 from tests.postgres.server import Server, a_server, serving
 
 

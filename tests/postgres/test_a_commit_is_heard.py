@@ -5,9 +5,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from pullcord.journal.ledger import Ledger
-from pullcord.journal.postgres import PostgresStore
-from pullcord.journal.postgres_listening import PostgresListener
+from pullcord.journal.postgres.backend import PostgresStore
+from pullcord.journal.postgres.listener import PostgresListener
+from pullcord.journal.rules.ledger import Ledger
 from pullcord.journal.store import Transaction
 from tests.postgres.writing import born, create
 

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from pullcord.errors import FormatUnknown, InvalidInput, StorageFailed, StoreRefused
-from pullcord.journal.address import parsed
-from pullcord.journal.opening import opened
-from pullcord.journal.postgres import PostgresStore
-from pullcord.journal.postgres_link import Link, ask
-from pullcord.journal.postgres_schema import MIGRATIONS
+from pullcord.journal.open_store import opened
+from pullcord.journal.postgres.address import parsed
+from pullcord.journal.postgres.backend import PostgresStore
+from pullcord.journal.postgres.connection import Link, ask
+from pullcord.journal.postgres.schema import MIGRATIONS
 from tests.postgres.server import GUARDED, Server, until
 from tests.postgres.writing import create, runs
 
@@ -145,7 +145,9 @@ def test_a_user_whose_commits_are_not_durable_gets_durable_ones(server: Server) 
 def test_without_the_driver_it_says_what_to_install(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in [name for name in sys.modules if name.startswith("pullcord.journal.postgres")]:
+    for name in [
+        name for name in sys.modules if name.startswith("pullcord.journal.postgres.backend")
+    ]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "psycopg", None)  # as if it were not installed
     with pytest.raises(StoreRefused, match=r"psycopg.*pip install 'pullcord\[postgres\]'"):

@@ -5,12 +5,11 @@ from pathlib import Path
 from typing import Any
 
 import pullcord
-from pullcord import Habits, RunState, Runtime
+from pullcord import RunState, Runtime, Timing
 from tests.postgres.partition import a_line
 from tests.postgres.server import Server
 from tests.promises.children import child
-from tests.promises.licence_lives import ticker
-from tests.promises.test_a_lease_is_a_licence_to_act import (
+from tests.promises.lease_owners import (
     LEASE_S,
     LIVES,
     driving,
@@ -20,10 +19,11 @@ from tests.promises.test_a_lease_is_a_licence_to_act import (
     ticks_of,
     until,
 )
+from tests.promises.licence_lives import ticker
 
 
 def opened(url: str, **agents: Any) -> Runtime:
-    return pullcord.open(url, agents=agents, habits=Habits(lease_s=float(LEASE_S)))
+    return pullcord.open(url, agents=agents, timing=Timing(lease_s=float(LEASE_S)))
 
 
 async def test_its_tool_is_dead_when_another_process_says_cancelled(
@@ -39,7 +39,7 @@ async def test_its_tool_is_dead_when_another_process_says_cancelled(
         async with opened(url, ticker=ticker) as runtime:
             run = await runtime.get("r1")
             await run.cancel(by="ana")
-            await run.reached(RunState.CANCELLED)
+            await run.wait_for(RunState.CANCELLED)
             assert not is_alive(ticking), "cancelled, and its tool is there"
         line.is_up.set()
         await owner.tell("end")

@@ -8,10 +8,10 @@ import psycopg
 import pytest
 
 from pullcord.errors import RunNotFound, StorageFailed
-from pullcord.journal import postgres
-from pullcord.journal.ledger import Ledger
-from pullcord.journal.postgres import PostgresStore
-from pullcord.journal.postgres_link import ask
+from pullcord.journal.postgres import backend
+from pullcord.journal.postgres.backend import PostgresStore
+from pullcord.journal.postgres.connection import ask
+from pullcord.journal.rules.ledger import Ledger
 from pullcord.journal.store import Transaction, View
 from tests.postgres.server import Server, until
 from tests.postgres.writing import born, create, runs
@@ -88,7 +88,7 @@ def at_the_commit(monkeypatch: pytest.MonkeyPatch, meddle: Meddle) -> None:
             return left.pop()(lambda: ask(db, statements))
         return ask(db, statements)
 
-    monkeypatch.setattr(postgres, "ask", asked)
+    monkeypatch.setattr(backend, "ask", asked)
 
 
 def test_before_the_commit_arrives(

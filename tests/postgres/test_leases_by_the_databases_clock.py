@@ -6,8 +6,8 @@ import pytest
 
 from pullcord.errors import InvalidInput
 from pullcord.journal.journal import Journal
-from pullcord.journal.ledger import Ledger
-from pullcord.journal.postgres import PostgresStore
+from pullcord.journal.postgres.backend import PostgresStore
+from pullcord.journal.rules.ledger import Ledger
 from pullcord.process import is_gone, is_here, new_owner
 from pullcord.testing.clock import ManualClock
 from tests.postgres.server import Server, until
@@ -120,8 +120,8 @@ async def test_nobody_frees_what_a_process_of_another_machine_holds(url: str) ->
         create(store, "r1")
         store.close()
         assert await journal.acquire("r1", owner=elsewhere, ttl_s=60)
-        assert await journal.free_the_gone() == []
-        assert await journal.claimable(agents=["churn"]) == []
+        assert await journal.queue.free_the_gone() == []
+        assert await journal.queue.claimable(agents=["churn"]) == []
         assert await journal.acquire("r1", owner="w2", ttl_s=60) is None
         assert (await journal.for_people(lambda look: look.panel("r1"))).driven
 

@@ -10,10 +10,10 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict
 
 from pullcord.errors import InvalidInput, PullcordError, StoreRefused
-from pullcord.journal.address import parsed
-from pullcord.journal.opening import opened
-from pullcord.journal.place import beside, shown
-from pullcord.journal.postgres import PostgresStore
+from pullcord.journal.open_store import opened
+from pullcord.journal.postgres.address import parsed
+from pullcord.journal.postgres.backend import PostgresStore
+from pullcord.journal.store_location import beside, shown_location
 from tests.cli.terminal import agent
 from tests.postgres.afar import Afar
 from tests.postgres.server import GUARDED, Server
@@ -115,7 +115,7 @@ def test_in_what_commands_print(secret_url: str, tmp_path: Path) -> None:
         assert process.stdout
         first = process.stdout.readline()
         assert is_clean(first)
-        assert json.loads(first)["store"] == shown(secret_url)
+        assert json.loads(first)["store"] == shown_location(secret_url)
     here.env["PULLCORD_STORE"] = secret_url.replace(":5432", ":5433")  # nobody is there
     away = [here("ps"), here("kill-switch", "status"), here("cancel", "r1")]
     assert all(one.status != 0 for one in away)

@@ -7,10 +7,10 @@ import pytest
 
 from pullcord.core.events import Created
 from pullcord.errors import StorageFailed
-from pullcord.journal import postgres
-from pullcord.journal.ledger import Append, Ledger
-from pullcord.journal.postgres import PostgresStore
-from pullcord.journal.postgres_link import Db, ask
+from pullcord.journal.postgres import backend
+from pullcord.journal.postgres.backend import PostgresStore
+from pullcord.journal.postgres.connection import Db, ask
+from pullcord.journal.rules.ledger import Append, Ledger
 from pullcord.journal.store import Transaction
 from tests.conftest import FULL
 from tests.postgres.server import Server, until
@@ -120,7 +120,7 @@ def test_at_the_very_commit(
         own_server.kill()
         return ask(db, "SELECT 1")
 
-    monkeypatch.setattr(postgres, "ask", asked)
+    monkeypatch.setattr(backend, "ask", asked)
     back = threading.Thread(target=lambda: bring_back(own_server, killed))
     back.start()
     event = Append(run_id="r1", events=[Created(agent="churn", thread="t")], expected_seq=0)

@@ -7,17 +7,17 @@ from pullcord.core.commands import Cancel
 from pullcord.core.events import Claimed, Control
 from pullcord.core.states import RunState
 from pullcord.journal.journal import Journal
-from pullcord.journal.opening import opened
-from pullcord.journal.reading import records_of
+from pullcord.journal.open_store import opened
+from pullcord.journal.stored_runs.run_records import records_of
 from pullcord.killswitch.flags import Scope
-from pullcord.runtime.control import ControlThread
+from pullcord.runtime.control_thread import ControlThread
 from tests.cli.terminal import agent
 from tests.postgres.afar import Afar
 from tests.postgres.writing import create, started
-from tests.switch.house import House, house
+from tests.switch.store_with_processes import StoreWithProcesses, store_with_processes
 
 
-def owners(home: House, run_id: str) -> list[str]:
+def owners(home: StoreWithProcesses, run_id: str) -> list[str]:
     """Who has taken the run, one after the other."""
     store = opened(home.where)
     records = store.read(lambda view: records_of(view, run_id))
@@ -26,7 +26,7 @@ def owners(home: House, run_id: str) -> list[str]:
 
 
 def test_one_run_has_one_owner_and_the_next_when_it_dies(url: str, tmp_path: Path) -> None:
-    with house(tmp_path, url) as home:
+    with store_with_processes(tmp_path, url) as home:
         first = home.opens("sleeps=1")
         home.has_begun(sleeps=1)
         home.opens("waits=1")  # it knows the same agents, and looks for work

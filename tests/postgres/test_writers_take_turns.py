@@ -8,10 +8,10 @@ from contextlib import contextmanager
 import pytest
 
 from pullcord.errors import Conflict, StorageFailed
-from pullcord.journal import postgres
 from pullcord.journal.journal import Journal
-from pullcord.journal.ledger import Ledger
-from pullcord.journal.postgres import PostgresStore
+from pullcord.journal.postgres import backend
+from pullcord.journal.postgres.backend import PostgresStore
+from pullcord.journal.rules.ledger import Ledger
 from pullcord.journal.store import HookPlace, Transaction, View
 from tests.postgres.server import Server
 from tests.postgres.writing import born, create, pauses, runs, started
@@ -165,7 +165,7 @@ def test_a_writer_that_stands_still_holds_up_nobody_for_ever(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A laptop that is closed, or loses its network, in the middle of a transaction."""
-    monkeypatch.setattr(postgres, "_STILL_S", 1)
+    monkeypatch.setattr(backend, "_STILL_S", 1)
     with opened(url, 2) as (suspended, other):
 
         def stand_still(tx: Transaction) -> None:

@@ -3,7 +3,7 @@
 from pullcord.core.commands import Pause
 from pullcord.core.events import Created, StepStarted
 from pullcord.journal.journal import Journal
-from pullcord.journal.ledger import Append, Claim, Ledger
+from pullcord.journal.rules.ledger import Append, Claim, Ledger
 from pullcord.journal.store import Store
 
 

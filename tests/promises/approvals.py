@@ -13,14 +13,13 @@ from contextlib import aclosing, asynccontextmanager
 from typing import Any, Final
 
 import pullcord
-from pullcord import Agent, Context, Habits, NotDone, Retry, RunHandle, RunState, Runtime
+from pullcord import AgentConfig, Context, NotDone, Retry, RunHandle, RunState, Runtime, Timing
 from pullcord.core.events import Effect, QuestionAsked
 from pullcord.journal.journal import Journal
-from pullcord.runtime.tools import Tool
+from pullcord.runtime.policy import Tool
 from pullcord.testing.crashing import Witness
 
 BOUND_S: Final = 60
-S = RunState
 
 
 def print_of(run_id: str, step: str, args: dict[str, Any]) -> str:
@@ -71,7 +70,7 @@ async def told(call: Any) -> Any:
         return [refused.outcome, refused.why]
 
 
-def agents(bank: Bank, *, version: str = "1") -> dict[str, Agent]:
+def agents(bank: Bank, *, version: str = "1") -> dict[str, AgentConfig]:
     """Version 2 pays more, and to somebody else; version 3 has another policy for the same."""
     more = 0 if version != "2" else 900
     to = ["bob"] if version != "2" else ["eve"]
@@ -111,10 +110,10 @@ def agents(bank: Bank, *, version: str = "1") -> dict[str, Agent]:
             meddling.cancel()
 
     known = (payer, thrice, later, stubborn, meddler)
-    return {agent.__name__: Agent(agent, version=version) for agent in known}
+    return {agent.__name__: AgentConfig(agent, version=version) for agent in known}
 
 
-class Desk:
+class Approver:
     """Somebody who looks at cards and answers them."""
 
     def __init__(self, runtime: Runtime, bank: Bank) -> None:
@@ -139,14 +138,14 @@ class Desk:
 
 
 @asynccontextmanager
-async def desk(
+async def approver(
     journal: Journal, witness: Witness, *, held: bool = False, park_after_s: float = 60
-) -> AsyncGenerator[Desk]:
+) -> AsyncGenerator[Approver]:
     bank = Bank(witness, held=held)
-    habits = Habits(park_after_s=park_after_s, lease_s=600, stop_grace_s=0.1, quiet_s=0.002)
+    timing = Timing(park_after_s=park_after_s, lease_s=600, stop_grace_s=0.1, quiet_s=0.002)
     async with asyncio.timeout(BOUND_S):
-        async with Runtime(journal, agents=agents(bank), habits=habits) as runtime:
-            yield Desk(runtime, bank)
+        async with Runtime(journal, agents=agents(bank), timing=timing) as runtime:
+            yield Approver(runtime, bank)
 
 
 async def card(run: RunHandle, *, nth: int = 1) -> QuestionAsked:
@@ -166,15 +165,15 @@ async def card(run: RunHandle, *, nth: int = 1) -> QuestionAsked:
 
 
 async def an_approval(journal: Journal, witness: Witness) -> None:
-    async with desk(journal, witness, park_after_s=0) as at:
+    async with approver(journal, witness, park_after_s=0) as at:
         run = await at.start("payer")
-        await run.reached(S.WAITING)
+        await run.wait_for(RunState.WAITING)
         await at.approve(run, await card(run))
         await run.result()
 
 
 async def an_edit(journal: Journal, witness: Witness) -> None:
-    async with desk(journal, witness) as at:
+    async with approver(journal, witness) as at:
         run = await at.start("payer")
         await at.approve(run, await card(run), args={"amount": 50})
         await at.approve(run, await card(run, nth=2), args={"amount": 100})
@@ -183,7 +182,7 @@ async def an_edit(journal: Journal, witness: Witness) -> None:
 
 
 async def a_denial(journal: Journal, witness: Witness) -> None:
-    async with desk(journal, witness, park_after_s=0) as at:
+    async with approver(journal, witness, park_after_s=0) as at:
         run = await at.start("payer")
         await at.deny(run, await card(run))
         await run.result()
@@ -191,7 +190,7 @@ async def a_denial(journal: Journal, witness: Witness) -> None:
 
 async def three_at_once(journal: Journal, witness: Witness) -> None:
     """One is approved, one denied, one edited and then approved."""
-    async with desk(journal, witness) as at:
+    async with approver(journal, witness) as at:
         run = await at.start("thrice")
         third, first, second = [await card(run, nth=nth) for nth in (3, 1, 2)]
         await at.approve(run, third, args={"amount": 30})
@@ -202,22 +201,22 @@ async def three_at_once(journal: Journal, witness: Witness) -> None:
 
 
 async def a_deferred_call(journal: Journal, witness: Witness) -> None:
-    async with desk(journal, witness, park_after_s=0) as at:
+    async with approver(journal, witness, park_after_s=0) as at:
         run = await at.start("later")
-        await run.reached(S.WAITING)
+        await run.wait_for(RunState.WAITING)
         await at.approve(run, await card(run))
         await run.result()
 
 
 async def a_call_that_is_tried_again(journal: Journal, witness: Witness) -> None:
-    async with desk(journal, witness) as at:
+    async with approver(journal, witness) as at:
         run = await at.start("stubborn")
         await at.approve(run, await card(run))
         await run.result()
 
 
 async def an_approval_while_paused(journal: Journal, witness: Witness) -> None:
-    async with desk(journal, witness) as at:
+    async with approver(journal, witness) as at:
         run = await at.start("payer")
         asked = await card(run)
         await run.pause(by="ana")
@@ -228,7 +227,7 @@ async def an_approval_while_paused(journal: Journal, witness: Witness) -> None:
 
 async def a_cancel(journal: Journal, witness: Witness) -> None:
     """Three cards: one approved and being paid, one approved while paused, one open."""
-    async with desk(journal, witness, held=True) as at:
+    async with approver(journal, witness, held=True) as at:
         run = await at.start("thrice")
         first, second, _ = [await card(run, nth=nth) for nth in (1, 2, 3)]
         await at.approve(run, first)
@@ -236,11 +235,11 @@ async def a_cancel(journal: Journal, witness: Witness) -> None:
         await run.pause(by="ana")
         await at.approve(run, second)
         await run.cancel(by="ana")
-        await run.reached(S.CANCELLED)
+        await run.wait_for(RunState.CANCELLED)
 
 
 async def a_redirect(journal: Journal, witness: Witness) -> None:
-    async with desk(journal, witness) as at:
+    async with approver(journal, witness) as at:
         run = await at.start("thrice")
         await card(run, nth=3)
         await run.redirect("pay nobody", by="ana")
@@ -248,7 +247,7 @@ async def a_redirect(journal: Journal, witness: Witness) -> None:
 
 
 async def arguments_that_are_changed(journal: Journal, witness: Witness) -> None:
-    async with desk(journal, witness) as at:
+    async with approver(journal, witness) as at:
         run = await at.start("meddler")
         await at.approve(run, await card(run))
         await run.result()

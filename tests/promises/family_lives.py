@@ -33,7 +33,7 @@ AGENTS: Final = {"kid": kid, "head": head}
 
 async def cancelled(journal: Journal, witness: Witness) -> None:
     book = book_of(Path(journal._store.name))  # pyright: ignore[reportPrivateUsage]
-    async with asyncio.timeout(BOUND_S), Runtime(journal, agents=AGENTS, habits=HABITS) as runtime:
+    async with asyncio.timeout(BOUND_S), Runtime(journal, agents=AGENTS, timing=HABITS) as runtime:
         run = await runtime.start("head", book, run_id="r1")
         await asks(run)
         await cancel(run, witness)

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any
 
 import pullcord
-from pullcord import Context, Habits, RunState, Runtime
+from pullcord import Context, RunState, Runtime, Timing
 from pullcord.journal.journal import Journal
-from pullcord.runtime.flight import Flight
+from pullcord.runtime.steps.flight import Flight
 from tests.promises.lives import happens, say, told
 
 _between_writes = threading.Lock()
@@ -71,7 +71,7 @@ def opened(path: str, lease_s: str, **agents: Any) -> Runtime:
             return write(job)
 
     store.write = one_at_a_time
-    return Runtime(journal, agents=agents, habits=Habits(lease_s=float(lease_s)))
+    return Runtime(journal, agents=agents, timing=Timing(lease_s=float(lease_s)))
 
 
 def stand_still() -> None:
@@ -172,7 +172,7 @@ async def taking_back(path: str, lease_s: str, which: str) -> None:
     world = Booker(path, which, goes_on=False)
     async with opened(path, lease_s, booker=world.agent) as runtime:
         run = await runtime.start("booker", run_id="r1")
-        await run.reached(RunState.WAITING)
+        await run.wait_for(RunState.WAITING)
         await run.cancel(by="ana")
         await world.acting.wait()
         say(f"acting {os.getpid()}")

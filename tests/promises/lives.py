@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pullcord
-from pullcord import Agent, Context, Habits, RunState, Runtime
+from pullcord import AgentConfig, Context, RunState, Runtime, Timing
 
 Do = Callable[[], Awaitable[str]]
 
@@ -42,7 +42,7 @@ def happens(path: str, what: str) -> None:
 # --- a deploy -----------------------------------------------------------------------------------
 
 
-def billing(path: str, version: str, charging: asyncio.Event, bank: asyncio.Event) -> Agent:
+def billing(path: str, version: str, charging: asyncio.Event, bank: asyncio.Event) -> AgentConfig:
     """Version 1 fetches, charges and mails; version 2 checks before it charges."""
 
     def doing(what: str) -> Do:
@@ -61,7 +61,7 @@ def billing(path: str, version: str, charging: asyncio.Event, bank: asyncio.Even
         )
         return [await ctx.step(name, doing(name)) for name in names]
 
-    return Agent(bill, version=version)
+    return AgentConfig(bill, version=version)
 
 
 async def deployed(path: str, version: str) -> None:
@@ -74,7 +74,7 @@ async def deployed(path: str, version: str) -> None:
             await charging.wait()
             await run.pause(by="ana", reason="deploy")
             bank.set()
-            await run.reached(RunState.PAUSED)
+            await run.wait_for(RunState.PAUSED)
             say(f"paused {os.getpid()}")
             await told()
         else:
@@ -86,7 +86,7 @@ async def deployed(path: str, version: str) -> None:
 # --- two that want one run ----------------------------------------------------------------------
 
 
-def mailing(path: str, who: str, gate: asyncio.Event) -> Agent:
+def mailing(path: str, who: str, gate: asyncio.Event) -> AgentConfig:
     async def mail() -> str:
         happens(path, f"mail-{who}")
         await gate.wait()
@@ -95,7 +95,7 @@ def mailing(path: str, who: str, gate: asyncio.Event) -> Agent:
     async def agent(ctx: Context) -> Any:
         return await ctx.step("mail", mail)
 
-    return Agent(agent)
+    return AgentConfig(agent)
 
 
 async def resuming(path: str, who: str, times: str) -> None:
@@ -153,7 +153,7 @@ async def freezing(path: str, lease_s: str, step: str) -> None:
         await world.charging.wait()
         say(f"charging {os.getpid()}")
         # Behind a write of its own: frozen inside of one it would lock everybody out.
-        await runtime.journal.free_the_gone()
+        await runtime.journal.queue.free_the_gone()
         os.kill(os.getpid(), signal.SIGSTOP)
         if step == "finishes":
             world.charged.set()
@@ -175,8 +175,8 @@ async def taking_over(path: str, lease_s: str) -> None:
 
 
 def _freezer(world: Freezer, lease_s: str) -> Runtime:
-    habits = Habits(lease_s=float(lease_s))
-    return pullcord.open(world.path, agents={"freezer": world.agent}, habits=habits)
+    timing = Timing(lease_s=float(lease_s))
+    return pullcord.open(world.path, agents={"freezer": world.agent}, timing=timing)
 
 
 if __name__ == "__main__":

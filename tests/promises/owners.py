@@ -10,10 +10,10 @@ import time
 from pullcord.core.events import Created, Event, Spent, StepStarted
 from pullcord.journal.clock import SystemClock
 from pullcord.journal.journal import Journal
-from pullcord.journal.ledger import Append, Claim, Ledger
-from pullcord.journal.sqlite import SqliteStore
+from pullcord.journal.rules.ledger import Append, Claim, Ledger
+from pullcord.journal.sqlite.backend import SqliteStore
 from pullcord.journal.store import Transaction
-from pullcord.runtime.control import ControlThread
+from pullcord.runtime.control_thread import ControlThread
 
 
 def say(text: str) -> None:

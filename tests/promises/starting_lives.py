@@ -45,7 +45,7 @@ async def main(store: str, file: str, what: str) -> None:
         run = await runtime.start("agent", [file, what], run_id="r1")
         await Witness(Path(file).parent).acts()
         if what == "left":
-            await run.reached(pullcord.RunState.WAITING)
+            await run.wait_for(pullcord.RunState.WAITING)
         say("acting")
         await forever()
 

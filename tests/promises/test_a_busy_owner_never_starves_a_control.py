@@ -9,7 +9,7 @@ from pathlib import Path
 from pullcord.core.commands import Redirect
 from pullcord.core.events import Created
 from pullcord.journal.journal import Journal
-from pullcord.journal.ledger import Append
+from pullcord.journal.rules.ledger import Append
 from tests.promises.children import child
 
 CONTROLS = 60

@@ -9,7 +9,7 @@ import pytest
 import pullcord
 from pullcord import Context
 from pullcord.core.events import CallRefused
-from tests.runs.stage import happened, question, stage
+from tests.runs.observed_runs import happened, question, runtime_with
 
 SENT: list[str] = []
 
@@ -38,10 +38,10 @@ async def after(ctx: Context) -> Any:
 
 
 async def test_an_approved_call_that_the_code_has_no_more_needs_attention(tmp_path: Path) -> None:
-    async with stage(tmp_path / "s.db", agent=before) as runtime:
+    async with runtime_with(tmp_path / "s.db", agent=before) as runtime:
         run = await runtime.start("agent", run_id="r1")
         card = await question(run)
-    async with stage(tmp_path / "s.db", agent=after) as runtime:
+    async with runtime_with(tmp_path / "s.db", agent=after) as runtime:
         run = await runtime.get("r1")
         assert (await run.approve(card)).holds
         assert await run.result() == "in the queue"
@@ -56,7 +56,7 @@ async def test_an_approved_call_that_the_code_has_no_more_needs_attention(tmp_pa
 
 
 async def test_one_that_was_called_needs_none(tmp_path: Path) -> None:
-    async with stage(tmp_path / "s.db", agent=before) as runtime:
+    async with runtime_with(tmp_path / "s.db", agent=before) as runtime:
         run = await runtime.start("agent", run_id="r1")
         card = await question(run)
         await run.approve(card)

@@ -16,8 +16,8 @@ from pullcord.core.values import dump
 from pullcord.errors import ChainBroken, FormatUnknown
 from pullcord.journal.chain import link
 from pullcord.journal.journal import Journal
-from pullcord.journal.ledger import Append
-from tests.promises.test_a_snapshot_is_only_a_cache import edit
+from pullcord.journal.rules.ledger import Append
+from tests.promises.store_files import edit
 
 EDITS = {
     "a result changed": "UPDATE records SET payload = CAST(replace(payload, '42', '43') AS BLOB) "

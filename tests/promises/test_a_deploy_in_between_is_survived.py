@@ -38,7 +38,7 @@ async def test_a_run_paused_under_version_1_finishes_under_version_2(
 
     assert effects(path) == ["fetch-v1", "charge-v1", "check-v2", "mail-v2"]
     async with pullcord.open(path) as runtime:
-        run = await (await runtime.get("r1")).look()
+        run = await (await runtime.get("r1")).snapshot()
         records = await runtime.journal.read("r1")
     assert run.state is RunState.COMPLETED
     assert not run.attention

@@ -13,7 +13,7 @@ from typing import Final
 import pytest
 
 import pullcord
-from pullcord import Habits, RunState
+from pullcord import RunState, Timing
 from pullcord.errors import RunNotFound
 from pullcord.testing import crash_points
 from pullcord.testing.crashing import CrashReport, When
@@ -41,10 +41,10 @@ async def test_everything_that_the_family_did_is_undone_newest_first(tmp_path: P
 
 
 async def undone_by_the_next(report: CrashReport) -> None:
-    quick = Habits(stop_grace_s=0.1, quiet_s=0.005)
+    quick = Timing(stop_grace_s=0.1, quiet_s=0.005)
     async with (
         asyncio.timeout(120),
-        pullcord.open(report.path, agents=AGENTS, habits=quick) as runtime,
+        pullcord.open(report.path, agents=AGENTS, timing=quick) as runtime,
     ):
         try:
             run = await runtime.get("r1")

@@ -9,8 +9,6 @@ import asyncio
 import os
 import signal
 import threading
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,69 +16,40 @@ import apsw
 import pytest
 
 import pullcord
-from pullcord import Context, Habits, RunState, Runtime
-from pullcord.core.events import Claimed, LateResult, QuestionAsked, StepStarted
+from pullcord import Context, RunState, Runtime, Timing
+from pullcord.core.events import Claimed, LateResult
 from pullcord.core.fold import evolve, replay
 from pullcord.core.receipts import Receipt
 from pullcord.core.values import load
 from pullcord.errors import Fenced
 from pullcord.journal.journal import Journal
-from pullcord.journal.ledger import Lease
-from pullcord.runtime.driver import Driver
-from pullcord.runtime.leaseholder import Leaseholder
-from pullcord.runtime.runtime import housekeeper_of
-from tests.numbers import outside
-from tests.promises.children import Child, child
+from pullcord.journal.rules.ledger import Lease
+from pullcord.runtime.driving.driver import Driver
+from pullcord.runtime.driving.leaseholder import Leaseholder
+from pullcord.runtime.runtime import worker_of
+from tests.promises.children import child
+from tests.promises.lease_owners import (
+    LEASE_S,
+    LIVES,
+    driving,
+    is_alive,
+    nothing_was_asked,
+    stands_still,
+    stopped,
+    ticks_of,
+    until,
+)
 from tests.promises.licence_lives import Booker, Charger, ticker
 from tests.promises.lives import effects
 
-LIVES = "tests.promises.licence_lives"
-LEASE_S = "1.2"
-S = RunState
-
-
-async def until(holds: Callable[[], bool]) -> None:
-    """Wait for something that another process does and nobody tells of."""
-    async with asyncio.timeout(60):
-        while not holds():  # noqa: ASYNC110
-            await asyncio.sleep(0.005)
-
-
-async def stopped(pid: int) -> None:
-    async with asyncio.timeout(60):
-        await asyncio.to_thread(os.waitid, os.P_PID, pid, os.WSTOPPED | os.WNOWAIT)
-
-
-def ticks_of(tool: Path) -> list[tuple[float, int]]:
-    if not tool.exists():
-        return []
-    lines = [line.split() for line in tool.read_text().splitlines()]
-    return [(float(at), int(pid)) for at, pid in (line for line in lines if len(line) == 2)]
-
-
-def is_alive(pid: int) -> bool:
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
-    except OSError:
-        return False
-    return stat.rpartition(")")[2].split()[0] not in "ZX"
-
 
 def opened(path: Path, **agents: Any) -> Runtime:
-    return pullcord.open(path, agents=agents, habits=Habits(lease_s=float(LEASE_S)))
+    return pullcord.open(path, agents=agents, timing=Timing(lease_s=float(LEASE_S)))
 
 
 def acting(said: Receipt) -> list[str]:
     """The steps that the receipt names as perhaps still running."""
     return [line.name for line in said.steps if line.still_running]
-
-
-async def driving(owner: Child, tool: Path) -> tuple[int, int]:
-    """The numbers of the process that drives, and of its tool."""
-    said, pid = (await owner.says()).split()
-    assert said == "driving"
-    await until(lambda: bool(ticks_of(tool)))
-    return int(pid), outside(ticks_of(tool)[0][1])
 
 
 # --- stopped ---
@@ -97,7 +66,7 @@ async def test_a_process_tool_of_a_stopped_owner_is_dead_when_its_run_is_cancell
         async with opened(path, ticker=ticker) as runtime:
             run = await runtime.get("r1")
             await run.cancel(by="ana")
-            await run.reached(S.CANCELLED)
+            await run.wait_for(RunState.CANCELLED)
             assert not is_alive(ticking), "cancelled, and its tool is there"
             said = await run.receipt()
         before = ticks_of(tool)
@@ -130,23 +99,6 @@ async def test_an_owner_that_stood_still_for_longer_than_its_lease_goes_on_if_no
         assert await owner.says() == "ticked"
         assert len({by for _, by in ticks_of(tool)}) == 1
     await nothing_was_asked(path)
-
-
-def stands_still(tool: Path) -> bool:
-    """Whether half a second has passed since its last tick, by the clock of the ticks."""
-    [*_, (last, _)] = ticks_of(tool)
-    return time.clock_gettime(time.CLOCK_BOOTTIME) - last > 0.5
-
-
-async def nothing_was_asked(path: Path | str) -> None:
-    async with pullcord.open(path) as runtime:
-        run = await (await runtime.get("r1")).look()
-        events = [record.event for record in await runtime.journal.read("r1")]
-    assert run.state is S.COMPLETED
-    assert run.attention == {}
-    assert len([event for event in events if isinstance(event, StepStarted)]) == 1
-    assert len([event for event in events if isinstance(event, Claimed)]) == 1
-    assert not [event for event in events if isinstance(event, QuestionAsked)]
 
 
 async def test_an_owner_that_is_cut_off_from_its_store_loses_nothing(tmp_path: Path) -> None:
@@ -183,7 +135,7 @@ async def test_a_call_that_had_not_begun_when_its_owner_was_stopped_never_begins
         async with opened(path, charger=Charger(str(path)).agent) as runtime:
             run = await runtime.get("r1")
             await run.cancel(by="ana")
-            await run.reached(S.CANCELLED)
+            await run.wait_for(RunState.CANCELLED)
             said = await run.receipt()
             assert said.in_doubt == ("charge",)
             assert acting(said) == ["charge"], "nobody can stop code inside of another process"
@@ -205,11 +157,11 @@ async def test_paused_is_not_said_before_what_may_still_act_is_named(tmp_path: P
         async with opened(path, charger=Charger(str(path)).agent) as runtime:
             run = await runtime.get("r1")
             await run.pause(by="ana")
-            await run.reached(S.PAUSED)
+            await run.wait_for(RunState.PAUSED)
             look = replay("r1", (records := await runtime.journal.read("r1"))[:1])
             for record in records[1:]:
                 evolve(look, record)
-                if look.state is S.PAUSED:
+                if look.state is RunState.PAUSED:
                     assert look.open_steps() == [], f"record {record.seq} says paused too early"
             assert [step.still_running for step in look.steps.values()] != [()]
             assert look.pause
@@ -230,7 +182,7 @@ async def test_what_an_owner_did_after_it_lost_its_run_is_evidence(tmp_path: Pat
         async with opened(path, charger=Charger(str(path)).agent) as runtime:
             run = await runtime.get("r1")
             await run.cancel(by="ana")
-            await run.reached(S.CANCELLED)
+            await run.wait_for(RunState.CANCELLED)
             said = await run.receipt()
             assert acting(said) == ["charge"]
             assert said.done == ()
@@ -258,7 +210,7 @@ async def test_an_undo_or_a_release_of_a_stopped_owner_is_named_when_its_run_is_
         await stopped(pid := int((await owner.says()).split()[1]))
         async with opened(path, booker=Booker(str(path), which, goes_on=True).agent) as runtime:
             run = await runtime.get("r1")
-            await run.reached(S.CANCELLED)
+            await run.wait_for(RunState.CANCELLED)
             said = await run.receipt()
             assert effects(path) == [f"{which}-{os.getpid()}"]
             os.kill(pid, signal.SIGCONT)
@@ -354,7 +306,7 @@ async def test_what_a_warden_that_does_not_answer_holds_is_named(tmp_path: Path)
         async with opened(path, ticker=ticker) as runtime:
             run = await runtime.get("r1")
             await run.cancel(by="ana")
-            await run.reached(S.CANCELLED)
+            await run.wait_for(RunState.CANCELLED)
             said = await run.receipt()
             assert is_alive(ticking)
             assert acting(said) == ["ticks"]
@@ -374,12 +326,12 @@ async def test_for_a_run_that_was_let_go_nothing_begins(tmp_path: Path) -> None:
     async with opened(tmp_path / "runs.db", agent=agent) as runtime:
         other = await runtime.start("agent", run_id="r2")
         run = await runtime.start("agent", run_id="r1")
-        await run.reached(S.RUNNING)
-        drivers = housekeeper_of(runtime).drivers
+        await run.wait_for(RunState.RUNNING)
+        drivers = worker_of(runtime).drivers
         await until(lambda: {"r1", "r2"} <= drivers.keys())
         (driver := drivers["r1"])._drop()  # pyright: ignore[reportPrivateUsage] - as when another has taken it over
-        assert housekeeper_of(runtime).licence.holds
+        assert worker_of(runtime).licence.holds
         with pytest.raises(Fenced):
-            await driver.licensed()
+            await driver.live.licensed()
         go_on.set()
         await other.result()

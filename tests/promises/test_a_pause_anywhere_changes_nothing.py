@@ -13,7 +13,7 @@ from pullcord.testing import at_every_checkpoint
 from pullcord.testing.checkpoints import Disturbance, Disturbed
 
 
-class Office:
+class EveryDoor:
     """An agent that uses every door, and what it did in the world."""
 
     def __init__(self) -> None:
@@ -76,13 +76,13 @@ def _whole(event: object) -> list[str]:
 async def test_a_run_paused_and_resumed_at_every_checkpoint_ends_as_the_undisturbed_one(
     disturbance: Disturbance,
 ) -> None:
-    office = Office()
-    agents = {"report": office.report, "memo": office.memo}
+    doors = EveryDoor()
+    agents = {"report": doors.report, "memo": doors.memo}
     wanted: tuple[dict[str, object], list[str]] | None = None
     paused = 0
     async for run in at_every_checkpoint(agents, "report", "May", disturbance=disturbance):
-        found = (told(run), sorted(office.done))
-        office.done.clear()
+        found = (told(run), sorted(doors.done))
+        doors.done.clear()
         wanted = wanted or found
         assert found == wanted, (run.at, run.when)
         paused += any(isinstance(record.event, Paused) for record in run.records)

@@ -5,7 +5,6 @@ outdated, of another format or of another run costs time and changes nothing.
 from collections.abc import AsyncGenerator
 from pathlib import Path
 
-import apsw
 import pytest
 
 from pullcord.core.commands import Pause
@@ -14,7 +13,8 @@ from pullcord.core.fold import replay
 from pullcord.core.run import Run
 from pullcord.core.values import dump
 from pullcord.journal.journal import Journal
-from pullcord.journal.ledger import Append, Claim
+from pullcord.journal.rules.ledger import Append, Claim
+from tests.promises.store_files import edit
 
 STEPS = 330  # a snapshot each 200 records: the last one is some records behind the end
 
@@ -45,15 +45,6 @@ async def fill(journal: Journal, run_id: str) -> Claim:
 
 async def folded(journal: Journal, run_id: str = "r1") -> Run:
     return replay(run_id, await journal.read(run_id))
-
-
-def edit(path: Path, statement: str) -> int:
-    """Change the file behind the journal's back."""
-    db = apsw.Connection(str(path))
-    db.execute(statement)
-    changed = db.changes()
-    db.close()
-    return changed
 
 
 DAMAGE = {

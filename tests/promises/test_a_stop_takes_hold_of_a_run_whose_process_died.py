@@ -11,8 +11,8 @@ from pullcord.core.commands import Cancel
 from pullcord.core.events import Created
 from pullcord.core.states import RunState
 from pullcord.journal.journal import Journal
-from pullcord.journal.ledger import Append
-from pullcord.journal.memory import MemoryStore
+from pullcord.journal.memory_store import MemoryStore
+from pullcord.journal.rules.ledger import Append
 from pullcord.testing import ManualClock
 from tests.cli.serving import serve
 from tests.cli.terminal import Terminal, agent
@@ -33,7 +33,7 @@ async def test_it_takes_hold_at_once(
         run = await runtime.get("r1")
         ack = await (run.pause(by="ana") if verb == "pause" else run.cancel(by="ana"))
         assert (ack.verdict, ack.state) == ("applied", state)
-        assert (await run.look()).state is state
+        assert (await run.snapshot()).state is state
 
 
 async def test_what_somebody_drives_is_left_to_them(tmp_path: Path) -> None:
@@ -65,7 +65,7 @@ async def test_any_process_that_comes_ends_it_where_nothing_is_left_to_undo(tmp_
     assert "pullcord resume" not in shown
     assert "The next one that comes here ends it: pullcord cancel r1" in shown
     async with pullcord.open(terminal.store) as runtime:  # knows no agent
-        run = await (await runtime.get("r1")).reached(RunState.CANCELLED)
+        run = await (await runtime.get("r1")).wait_for(RunState.CANCELLED)
     assert run.cancel
     assert run.cancel.by == "ana"
 
@@ -90,7 +90,7 @@ async def test_what_is_to_be_undone_waits_for_who_knows_how_and_grows_no_journal
     before = terminal.reached(RunState.CANCELLING).seq
     for _ in range(2):
         async with pullcord.open(terminal.store) as runtime:
-            await runtime.journal.finish_cancelled()
+            await runtime.journal.queue.finish_cancelled()
             assert (await runtime.journal.head("r1")).seq == before
     shown = terminal("show", "r1").out
     assert "pullcord resume" not in shown

@@ -16,7 +16,7 @@ from typing import Any, Final
 import pytest
 
 import pullcord
-from pullcord import Habits, Record, Run, RunHandle, RunState
+from pullcord import Record, Run, RunHandle, RunState, Timing
 from pullcord.core.events import (
     Answered,
     Cancelled,
@@ -103,10 +103,10 @@ class Aftermath:
         self.assert_what_was_acknowledged_is_there(before)
         self.assert_nothing_unapproved_was_executed()
         bank = Bank(self._hear)
-        known, habits = agents(bank, version=version), Habits(quiet_s=0.002, stop_grace_s=0.1)
+        known, timing = agents(bank, version=version), Timing(quiet_s=0.002, stop_grace_s=0.1)
         async with (
             asyncio.timeout(BOUND_S),
-            pullcord.open(self.path, agents=known, habits=habits) as runtime,
+            pullcord.open(self.path, agents=known, timing=timing) as runtime,
         ):
             while living := await runtime.list(states=LIVING):
                 run = await runtime.get(living[0].run_id)
@@ -129,7 +129,7 @@ class Aftermath:
         """Judge what is open, by what is known outside, until the run has ended."""
         async with aclosing(run.events()) as events:
             async for _ in events:
-                now = await run.look()
+                now = await run.snapshot()
                 self.records = await self._records(journal)
                 if now.state is RunState.PAUSED:
                     await run.resume(by="bo")
@@ -150,7 +150,7 @@ class Aftermath:
 
     async def _answer_again_what_was_answered(self, run: RunHandle) -> None:
         """A replayed answer is too late; the digest of another card is refused."""
-        now = await run.look()
+        now = await run.snapshot()
         settled = [name for name, asked in now.questions.items() if asked.status != "open"]
         for name in settled:
             assert (await run.approve(name, by="eve")).verdict == "too_late"

@@ -17,7 +17,7 @@ from typing import Final, TypeVar
 import pytest
 
 import pullcord
-from pullcord import Habits, Record, RunHandle, RunState, Runtime
+from pullcord import Record, RunHandle, RunState, Runtime, Timing
 from pullcord.core.events import (
     Answered,
     AttentionRaised,
@@ -92,7 +92,7 @@ class Aftermath:
         self.assert_intents_came_first(at_death, before)
         async with (
             asyncio.timeout(BOUND_S),
-            pullcord.open(self.path, agents=AGENTS, habits=Habits(quiet_s=0.005)) as runtime,
+            pullcord.open(self.path, agents=AGENTS, timing=Timing(quiet_s=0.005)) as runtime,
         ):
             run = await runtime.get(R)
             await self.carry_on(runtime, run, at_death)
@@ -113,12 +113,12 @@ class Aftermath:
     async def carry_on(self, runtime: Runtime, run: RunHandle, at_death: list[Record]) -> None:
         """Resume what is paused, and answer what is asked by what is known outside."""
         if replay(R, at_death).state in (RunState.PAUSING, RunState.PAUSED):
-            held = await run.reached(*set(RunState) - {RunState.PAUSING})
+            held = await run.wait_for(*set(RunState) - {RunState.PAUSING})
             assert held.state is RunState.PAUSED, "a pause was forgotten"
             await run.resume(by="operator")
         async with aclosing(run.events()) as events:
             async for _ in events:
-                now = await run.look()
+                now = await run.snapshot()
                 for name in now.open_questions():
                     asked = now.questions[name]
                     assert asked.kind == "doubt", asked

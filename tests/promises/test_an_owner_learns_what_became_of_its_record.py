@@ -27,7 +27,7 @@ from pullcord.core.states import RunState
 from pullcord.core.values import dump
 from pullcord.errors import Conflict
 from pullcord.journal.journal import Journal
-from pullcord.journal.ledger import Append
+from pullcord.journal.rules.ledger import Append
 from pullcord.runtime.ownership import Ownership
 from pullcord.testing import ManualClock
 
@@ -97,7 +97,7 @@ async def test_text_that_went_on_behind_a_cancel_is_cut_where_it_was_shown_to(
     journal: Journal,
 ) -> None:
     mine = await owned(journal)
-    await journal.say(mine.lease, "p1", "Hello", offset=0)
+    await journal.live_text.say(mine.lease, "p1", "Hello", offset=0)
     await journal.command("r1", Cancel(by="ana"))
     await mine.record(TextEnded(part="p1", text="Hello, and the secret is 42"))
     records = await journal.read("r1")

@@ -17,7 +17,7 @@ from typing import Final, cast
 import pytest
 
 import pullcord
-from pullcord import Habits, Record, Run, RunHandle, RunState, Runtime
+from pullcord import Record, Run, RunHandle, RunState, Runtime, Timing
 from pullcord.core.events import CancelRequested, StepStarted, UndoRequested, UndoStarted
 from pullcord.core.fold import replay
 from pullcord.core.states import TERMINAL
@@ -25,7 +25,7 @@ from pullcord.core.undo import undo_item
 from pullcord.core.values import load
 from pullcord.errors import RunNotFound
 from pullcord.journal.journal import Journal
-from pullcord.journal.sqlite import SqliteStore
+from pullcord.journal.sqlite.backend import SqliteStore
 from pullcord.testing import crash_points
 from pullcord.testing.crashing import CrashReport, Scenario, When
 from tests.conftest import FULL
@@ -109,10 +109,10 @@ class Aftermath:
             at_death = await everything(journal)
         book_at_death = read(self.book)
         self.assert_nothing_was_begun_without_an_intent(at_death, book_at_death)
-        habits = Habits(stop_grace_s=0.1, quiet_s=0.005)
+        timing = Timing(stop_grace_s=0.1, quiet_s=0.005)
         async with (
             asyncio.timeout(within_s),
-            pullcord.open(self.path, agents=AGENTS, habits=habits) as runtime,
+            pullcord.open(self.path, agents=AGENTS, timing=timing) as runtime,
         ):
             await self._come_to_the_end(runtime)
             at_the_end = await everything(runtime.journal)
@@ -137,8 +137,8 @@ class Aftermath:
             return  # it had not even begun
         async with aclosing(run.events()) as events:
             async for _ in events:
-                await self._cancel(run, await run.look())
-        await run.reached(*TERMINAL)
+                await self._cancel(run, await run.snapshot())
+        await run.wait_for(*TERMINAL)
         if self.name == "undone_later" and not any(
             isinstance(record.event, UndoRequested) for record in await runtime.journal.read("r1")
         ):
@@ -146,7 +146,7 @@ class Aftermath:
         while self.name == "tried_again" and (step := await not_undone(run)):
             assert (await run.undo(step, by="operator")).holds
         await run.receipt()
-        assert (await run.look()).state is RunState.CANCELLED
+        assert (await run.snapshot()).state is RunState.CANCELLED
 
     async def _cancel(self, run: RunHandle, now: Run) -> None:
         """Cancel it where it asks, or hangs, or where its child asks, if nobody has yet."""

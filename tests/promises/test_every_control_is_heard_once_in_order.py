@@ -14,11 +14,11 @@ from pullcord.core.commands import Cancel, Pause, Redirect, Resume
 from pullcord.core.events import Control, Created, Record, StepStarted
 from pullcord.errors import StorageFailed
 from pullcord.journal.journal import Journal
-from pullcord.journal.ledger import Append
-from pullcord.journal.memory import MemoryStore
+from pullcord.journal.memory_store import MemoryStore
+from pullcord.journal.rules.ledger import Append
 from pullcord.journal.store import View
 from pullcord.process import new_owner
-from pullcord.runtime.control import ControlThread
+from pullcord.runtime.control_thread import ControlThread
 from pullcord.testing import ManualClock
 
 T = TypeVar("T")
@@ -129,14 +129,14 @@ async def test_a_read_that_fails_once_loses_no_control(
 ) -> None:
     control, ear = ControlThread(journal), Ear()
     with control.cutting("r1", ear.cut, after_seq=3):
-        read_now, failures = journal.read_now, iter([True, True])
+        read_now, failures = journal.changes.read_now, iter([True, True])
 
         def failing(run_id: str, *, after_seq: int = 0) -> list[Record]:
             if next(failures, False):
                 raise StorageFailed("Reading", path="r", why="I/O error", instead="Wait.")
             return read_now(run_id, after_seq=after_seq)
 
-        monkeypatch.setattr(journal, "read_now", failing)
+        monkeypatch.setattr(journal.changes, "read_now", failing)
         await journal.command("r1", Cancel(by="ana"))
         await ear.hears("CancelRequested")
     control.close()
@@ -162,7 +162,7 @@ async def test_a_store_that_stays_away_is_told_of_once(
         loop.call_soon_threadsafe(heard.set)
 
     async with Journal(store) as journal, asyncio.timeout(120):
-        journal.watch(hear)
+        journal.changes.watch(hear)
         born = Append(run_id="r1", events=[Created(agent="churn", thread="t")], expected_seq=0)
         store.reads = 2  # from here on nobody answers for a while
         await journal.append(born)

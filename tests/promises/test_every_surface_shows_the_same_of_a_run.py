@@ -18,12 +18,12 @@ from typing import Any, Final
 import msgspec
 import pytest
 
-from pullcord.cli.client import Event as Sent
-from pullcord.cli.doctor import examine_store
-from pullcord.cli.live_hand import Hand
-from pullcord.cli.remote_shapes import item, record
-from pullcord.cli.store import Desk
-from pullcord.core.commands import Answer, Cancel, Command, Forget, Pause, Redirect, Resume
+from pullcord.cli.commands.doctor import examine_store
+from pullcord.cli.live.local_run import LocalRun
+from pullcord.cli.local_runs import LocalRuns
+from pullcord.client.http import ServerEvent as Sent
+from pullcord.client.replies import item, record
+from pullcord.core.commands import Answer, Cancel, Command, Forget, Pause, Redirect, Rename, Resume
 from pullcord.core.events import (
     AttentionRaised,
     Cancelled,
@@ -49,13 +49,13 @@ from pullcord.core.states import RunState
 from pullcord.core.values import dump
 from pullcord.errors import PullcordError, RunForgotten
 from pullcord.journal.journal import Journal
-from pullcord.journal.ledger import Append, Lease
-from pullcord.journal.opening import opened
-from pullcord.journal.reading import START
+from pullcord.journal.open_store import opened
+from pullcord.journal.rules.ledger import Append, Lease
 from pullcord.journal.store import LiveText
-from pullcord.tui.local import Local
+from pullcord.journal.stored_runs.run_records import START
+from pullcord.tui.local_source import LocalSource
 from tests.conftest import FULL
-from tests.server.house import BOUND_S, House, house
+from tests.server.running_server import BOUND_S, RunningServer, running_server
 
 WORD: Final = "zzword"
 RUN: Final = "r1"
@@ -142,7 +142,7 @@ class Story:
 
     async def is_gone(self) -> None:
         if self.dice.random() < 0.5:
-            await self.journal.forget(RUN, Forget(by="ana"))
+            await self.journal.retention.forget(RUN, Forget(by="ana"))
 
     async def _own(self) -> Lease | None:
         """None: it rests, and needs no owner."""
@@ -198,7 +198,7 @@ class Story:
         lease, part = await self._own(), self.dice.choice(["p1", "p2"])
         text = f"{WORD} {self._n} "
         at = self._texts.get(part, 0)
-        if lease and await self.journal.say(lease, part, text, offset=at) != "refused":
+        if lease and await self.journal.live_text.say(lease, part, text, offset=at) != "refused":
             self._texts[part] = self._texts.get(part, 0) + len(text)
 
     async def _control(self) -> None:
@@ -207,6 +207,7 @@ class Story:
             Resume(by="ana", instruction=WORD),
             Redirect(by="ana", instruction=WORD),
             Answer(by="ana", question="x", value=dump(WORD)),
+            Rename(by="ana", title=f"{WORD} {self._n}"),
         ]
         if self._n > MOVES // 3:
             commands += [Cancel(by="ana"), Cancel(by="ana", quarantine=True)]
@@ -242,11 +243,11 @@ def waiting(inbox: Any) -> Any:
 class Surfaces:
     """Everything that shows runs, over one store."""
 
-    def __init__(self, there: House, desk: Desk) -> None:
+    def __init__(self, there: RunningServer, desk: LocalRuns) -> None:
         self.there, self.desk = there, desk
         self.journal = there.runtime.journal
-        self.top = Local(self.journal, me="ana", name="store")
-        self.bar = Hand(desk, RUN, after=START, hold_s=10.0)
+        self.top = LocalSource(self.journal, me="ana", name="store")
+        self.bar = LocalRun(desk, RUN, after=START, hold_s=10.0)
 
     async def answers(self) -> dict[str, dict[str, Any]]:
         """What each of them shows, by what is shown."""
@@ -343,10 +344,10 @@ class Wired(msgspec.Struct):
 
 @asynccontextmanager
 async def surfaces(folder: Path) -> AsyncGenerator[Surfaces]:
-    async with house(folder) as there:
+    async with running_server(folder) as there:
         store = opened(str(folder / "store.db"), make=False)
         try:
-            yield Surfaces(there, Desk(store))
+            yield Surfaces(there, LocalRuns(store))
         finally:
             store.close()
 

@@ -35,7 +35,7 @@ async def paused_run(path: Path) -> None:
         await running.wait()
         await run.pause(by="ana")
         asked.set()
-        await run.reached(RunState.PAUSED)
+        await run.wait_for(RunState.PAUSED)
 
 
 async def records_of(path: Path) -> list[Record]:
@@ -101,7 +101,7 @@ async def say_that_the_charge_happened(path: Path) -> None:
     """The second owner cannot know what became of the charge: a person has looked."""
     async with asyncio.timeout(60), pullcord.open(path) as runtime:
         run = await runtime.get("r1")
-        asked = await run.reached(RunState.WAITING)
+        asked = await run.wait_for(RunState.WAITING)
         [doubt] = asked.open_questions()
         ack = await run.answer(doubt, {"happened": "charged"}, by="ana")
         assert ack.verdict == "applied"

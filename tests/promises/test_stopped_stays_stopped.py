@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import pullcord
-from pullcord import Context, Habits, Retry, RunHandle, RunState, Runtime
+from pullcord import Context, Retry, RunHandle, RunState, Runtime, Timing
 from pullcord.core.events import (
     ChildEnded,
     Event,
@@ -20,8 +20,7 @@ from pullcord.core.events import (
 )
 from pullcord.testing import ManualClock
 
-HASTY = Habits(stop_grace_s=0.05)
-S = RunState
+HASTY = Timing(stop_grace_s=0.05)
 
 
 class Work:
@@ -71,9 +70,9 @@ class Work:
         await ctx.ask("go on?")
         await ctx.step("after the answer", self.do, "went on")
 
-    def agents(self) -> dict[str, pullcord.Agent]:
+    def agents(self) -> dict[str, pullcord.AgentConfig]:
         named = (self.sleeper, self.retrier, self.parent, self.child, self.asker)
-        return {agent.__name__: pullcord.Agent(agent) for agent in named}
+        return {agent.__name__: pullcord.AgentConfig(agent) for agent in named}
 
 
 async def steps_of(runtime: Runtime, run: RunHandle) -> int:
@@ -83,14 +82,14 @@ async def steps_of(runtime: Runtime, run: RunHandle) -> int:
 
 async def seen(runtime: Runtime, run_id: str, *kinds: type[Event]) -> None:
     """Wait until something of this kind has happened to the run."""
-    async with aclosing(runtime.journal.subscribe(run_id)) as stream:
+    async with aclosing(runtime.journal.changes.subscribe(run_id)) as stream:
         async for _, item in stream:
             if isinstance(item, Record) and isinstance(item.event, kinds):
                 return
 
 
 async def ended(run: RunHandle) -> None:
-    await run.reached(S.CANCELLED)
+    await run.wait_for(RunState.CANCELLED)
 
 
 @pytest.mark.parametrize("agent", ["sleeper", "asker", "retrier"])
@@ -99,13 +98,13 @@ async def test_no_tick_answer_or_retry_revives_it_nor_does_a_restart(
 ) -> None:
     work, clock = Work(), ManualClock()
     path = tmp_path / "runs.db"
-    async with pullcord.open(path, agents=work.agents(), clock=clock, habits=HASTY) as runtime:
+    async with pullcord.open(path, agents=work.agents(), clock=clock, timing=HASTY) as runtime:
         run = await runtime.start(agent)
         await seen(runtime, run.id, StepFailed, QuestionAsked)
         before = await steps_of(runtime, run)
         await run.cancel(by="ana")
         await ended(run)
-        for name in (await run.look()).questions:
+        for name in (await run.snapshot()).questions:
             assert (await run.answer(name, "yes", by="bo")).verdict == "too_late"
         clock.advance(3600)
         assert await steps_of(runtime, run) == before
@@ -114,7 +113,7 @@ async def test_no_tick_answer_or_retry_revives_it_nor_does_a_restart(
         other = await again.start("child")  # somebody to go on for
         await work.begun.wait()
         assert await steps_of(again, run) == before
-        assert (await run_of(again, run)).state is S.CANCELLED
+        assert (await run_of(again, run)).state is RunState.CANCELLED
         work.let_go.set()
         await other.result()
     assert "woke" not in work.done
@@ -122,23 +121,23 @@ async def test_no_tick_answer_or_retry_revives_it_nor_does_a_restart(
 
 
 async def run_of(runtime: Runtime, run: RunHandle) -> pullcord.Run:
-    return await (await runtime.get(run.id)).look()
+    return await (await runtime.get(run.id)).snapshot()
 
 
 async def test_a_child_that_ends_late_is_evidence_and_wakes_nobody() -> None:
     work = Work()
-    async with pullcord.open(":memory:", agents=work.agents(), habits=HASTY) as runtime:
+    async with pullcord.open(":memory:", agents=work.agents(), timing=HASTY) as runtime:
         run = await runtime.start("parent")
         await work.begun.wait()
-        [child] = (await run.look()).children
+        [child] = (await run.snapshot()).children
         await run.cancel(by="ana")
         await ended(run)
-        at_the_end = (await run.look()).seq
+        at_the_end = (await run.snapshot()).seq
         work.let_go.set()
         kid = await runtime.get(child)
         await seen(runtime, child, LateResult)
-        assert (await kid.look()).state is S.CANCELLED
-        assert (await run.look()).seq == at_the_end
+        assert (await kid.snapshot()).state is RunState.CANCELLED
+        assert (await run.snapshot()).seq == at_the_end
         ends = [r.event for r in await runtime.journal.read(run.id)]
         assert [e.state for e in ends if isinstance(e, ChildEnded)] == ["cancelled"]
     assert work.done == ["stubborn"]

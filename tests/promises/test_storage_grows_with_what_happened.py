@@ -10,8 +10,8 @@ from pullcord.core.events import Created, StepFinished, StepStarted
 from pullcord.core.states import RunState
 from pullcord.core.values import dump
 from pullcord.journal.journal import Journal
-from pullcord.journal.ledger import Append
-from pullcord.journal.sqlite import SqliteStore
+from pullcord.journal.rules.ledger import Append
+from pullcord.journal.sqlite.backend import SqliteStore
 
 
 async def size_after(path: Path, steps: int) -> int:

@@ -1,6 +1,6 @@
 """Promise: what happened, or may have happened, is inherited as that by whoever tries again.
 
-A fork, `again` and a second life find a `once` step answered, or have somebody asked
+A fork, `try_again` and a second life find a `once` step answered, or have somebody asked
 about it: it is never carried out a second time unasked. What only reads, or may be done twice with
 the same key, is simply done again.
 """
@@ -14,7 +14,7 @@ from typing import Any, Final
 import pytest
 
 import pullcord
-from pullcord import Call, Context, RunHandle, Runtime, StepError, ToolContext
+from pullcord import Call, Context, RunHandle, RunState, Runtime, StepError, ToolContext
 from pullcord.core.events import (
     ChildBorn,
     Created,
@@ -26,12 +26,12 @@ from pullcord.core.events import (
     StepStarted,
 )
 from pullcord.core.values import dump, load
-from pullcord.journal.ledger import Append
-from pullcord.runtime.identity import LONG_IDS, Identity, Scope
-from pullcord.runtime.memory import Memory
+from pullcord.journal.rules.ledger import Append
+from pullcord.runtime.steps.identity import LONG_IDS, Identity, Scope
+from pullcord.runtime.steps.memory import Memory
 from tests.declaring import declared_as
 from tests.runs import some_tools
-from tests.runs.stage import HASTY, S, World, happened, question, seen, stage
+from tests.runs.observed_runs import HASTY, OutsideWorld, happened, question, runtime_with, seen
 
 Agent = Any
 
@@ -90,10 +90,10 @@ async def test_a_fork_asks_about_what_failed_and_may_have_happened(
     tmp_path: Path, tool: Any, answer: Any, gave: Any, times: int
 ) -> None:
     outside = Outside(tmp_path / "world")
-    async with stage(agent=calls(tool, outside)) as runtime:
+    async with runtime_with(agent=calls(tool, outside)) as runtime:
         run = await runtime.start("agent")
-        await run.reached(S.FAILED)
-        fork = await run.again()
+        await run.wait_for(RunState.FAILED)
+        fork = await run.try_again()
         name = await question(fork)
         assert outside.did == ["done"]
         [asked] = await asked_of(runtime, fork)
@@ -105,12 +105,12 @@ async def test_a_fork_asks_about_what_failed_and_may_have_happened(
 
 async def test_only_by_a_persons_word_is_it_done_again(tmp_path: Path) -> None:
     outside = Outside(tmp_path / "world")
-    async with stage(agent=calls(takes_too_long, outside)) as runtime:
+    async with runtime_with(agent=calls(takes_too_long, outside)) as runtime:
         run = await runtime.start("agent")
-        await run.reached(S.FAILED)
+        await run.wait_for(RunState.FAILED)
         fork = await run.fork()
         await fork.answer(await question(fork), "run")
-        await fork.reached(S.FAILED)
+        await fork.wait_for(RunState.FAILED)
     assert outside.did == ["done", "done"]
 
 
@@ -125,10 +125,10 @@ async def test_one_that_cut_itself_is_asked_about() -> None:
     async def agent(ctx: Context) -> Any:
         return await ctx.step("pay", pay)
 
-    async with stage(agent=agent) as runtime:
+    async with runtime_with(agent=agent) as runtime:
         run = await runtime.start("agent")
-        await run.reached(S.FAILED)
-        fork = await run.again()
+        await run.wait_for(RunState.FAILED)
+        fork = await run.try_again()
         await fork.answer(await question(fork), {"happened": "it is paid"})
         assert await fork.result() == "it is paid"
     assert did == ["paid"]
@@ -154,10 +154,10 @@ async def test_what_a_failed_child_may_have_done_is_asked_about(
         await ctx.step("pays", put_async, str(done.path), "paid")
         return {"gave": await ctx.tool(tool, str(outside.path))}
 
-    async with stage(agent=hands_on, kid=kid) as runtime:
+    async with runtime_with(agent=hands_on, kid=kid) as runtime:
         run = await runtime.start("agent")
-        await run.reached(S.FAILED)
-        fork = await run.again()
+        await run.wait_for(RunState.FAILED)
+        fork = await run.try_again()
         child = await the_child(runtime, fork)
         name = await question(child)
         assert (outside.did, done.did) == (["done"], ["paid"])
@@ -192,7 +192,7 @@ async def test_of_a_child_that_was_undone_only_that_is_done_again(tmp_path: Path
         await hands_on(ctx)
         return await ctx.ask("Go on?")
 
-    async with stage(agent=agent, kid=kid) as runtime:
+    async with runtime_with(agent=agent, kid=kid) as runtime:
         run = await runtime.start("agent")
         await question(run)
         await run.cancel()
@@ -230,14 +230,14 @@ async def test_a_child_with_another_input_is_asked_about(
         return await ctx.ask("Go on?")
 
     path = tmp_path / "runs.db"
-    async with stage(path, agent=agent, kid=kid) as runtime:
+    async with runtime_with(path, agent=agent, kid=kid) as runtime:
         run = await runtime.start("agent", run_id="r1")
-        await (run.reached(S.FAILED) if way == "again" else question(run))
+        await (run.wait_for(RunState.FAILED) if way == "again" else question(run))
     given["input"] = "v2"
-    async with stage(path, agent=agent, kid=kid) as runtime:
+    async with runtime_with(path, agent=agent, kid=kid) as runtime:
         run = await runtime.get("r1")
         if way == "again":
-            run = await run.again()
+            run = await run.try_again()
         else:
             await run.answer(await question(run), "yes")
         name = (await seen(run, QuestionAsked, nth=1 if way == "again" else 2)).question
@@ -248,7 +248,7 @@ async def test_a_child_with_another_input_is_asked_about(
 
 
 async def test_a_detached_child_is_not_started_a_second_time() -> None:
-    world = World()
+    world = OutsideWorld()
 
     async def kid(ctx: Context, given: str) -> Any:
         return await ctx.step("work", world.do, given)
@@ -257,13 +257,13 @@ async def test_a_detached_child_is_not_started_a_second_time() -> None:
         child = await ctx.spawn("kid", "mail", detached=True)
         raise RuntimeError(f"after {child.run_id}")
 
-    async with stage(agent=agent, kid=kid) as runtime:
+    async with runtime_with(agent=agent, kid=kid) as runtime:
         run = await runtime.start("agent")
-        await run.reached(S.FAILED)
+        await run.wait_for(RunState.FAILED)
         [child] = [one for one in await runtime.list() if one.agent == "kid"]
         await (await runtime.get(child.run_id)).result()
-        fork = await run.again()
-        await fork.reached(S.FAILED)
+        fork = await run.try_again()
+        await fork.wait_for(RunState.FAILED)
         assert len([one for one in await runtime.list() if one.agent == "kid"]) == 1
     assert world.did == ["mail"]
 
@@ -306,7 +306,7 @@ async def test_a_word_for_one_attempt_is_none_for_the_next() -> None:
     async def agent(ctx: Context) -> None:
         await ctx.step("pay", till.pay, "A")
 
-    async with stage(agent=agent, habits=HASTY) as runtime:
+    async with runtime_with(agent=agent, timing=HASTY) as runtime:
         run = await runtime.start("agent")
         await till.cut(run)
         fork = await run.fork()
@@ -326,7 +326,7 @@ async def test_a_word_for_one_step_is_none_for_another() -> None:
         await ctx.step("pay", till.pay, "A")
         await ctx.step("pay", till.pay, "B")
 
-    async with stage(agent=agent, habits=HASTY) as runtime:
+    async with runtime_with(agent=agent, timing=HASTY) as runtime:
         run = await runtime.start("agent")
         await till.cut(run)
         fork = await run.fork()
@@ -358,7 +358,7 @@ async def test_a_probe_is_asked_about_each_attempt() -> None:
     async def agent(ctx: Context) -> None:
         await ctx.tool(pay)
 
-    async with stage(agent=agent, habits=HASTY) as runtime:
+    async with runtime_with(agent=agent, timing=HASTY) as runtime:
         run = await runtime.start("agent")
         await till.cut(run)
         fork = await run.fork()
@@ -386,7 +386,7 @@ async def test_what_is_about_to_be_undone_is_asked_about() -> None:
         await ctx.tool(pay)
         return await ctx.ask("Go on?")
 
-    async with stage(agent=agent) as runtime:
+    async with runtime_with(agent=agent) as runtime:
         run = await runtime.start("agent")
         await question(run)
         await run.cancel()
@@ -414,19 +414,19 @@ async def test_an_answer_of_the_run_before_does_not_make_its_fork_go_in_circles(
         await ctx.step("pay", pay)
 
     path = tmp_path / "runs.db"
-    async with stage(path, agent=agent, habits=HASTY) as runtime:
+    async with runtime_with(path, agent=agent, timing=HASTY) as runtime:
         await runtime.start("agent", run_id="r1")
         await till.began.wait()
     is_refused.set()
-    async with stage(path, agent=agent, habits=HASTY) as runtime:
+    async with runtime_with(path, agent=agent, timing=HASTY) as runtime:
         run = await runtime.get("r1")
         await run.answer(await question(run), "run")
-        await run.reached(S.FAILED)
+        await run.wait_for(RunState.FAILED)
         is_refused.clear()
         till.began.clear()
-        fork = await run.again()
+        fork = await run.try_again()
         await till.began.wait()
-    async with stage(path, agent=agent, habits=HASTY) as runtime:
+    async with runtime_with(path, agent=agent, timing=HASTY) as runtime:
         await question(await runtime.get(fork.id))
     assert till.paid == ["A", "A"]
 
@@ -448,7 +448,7 @@ async def test_what_may_have_happened_is_in_doubt_for_people_and_told_to_its_age
             told.append(error.happened)
         return "went on"
 
-    async with stage(agent=agent) as runtime:
+    async with runtime_with(agent=agent) as runtime:
         run = await runtime.start("agent")
         assert await run.result() == "went on"
         [failed] = await happened(runtime, run.id, StepFailed)
@@ -473,7 +473,7 @@ async def test_what_happened_and_cannot_be_stored_is_done_and_told_to_its_agent(
             told.append(error.happened)
         return "went on"
 
-    async with stage(agent=agent) as runtime:
+    async with runtime_with(agent=agent) as runtime:
         run = await runtime.start("agent")
         assert await run.result() == "went on"
         assert (await run.receipt()).done == ("gives_what_cannot_be_stored",)
@@ -491,7 +491,7 @@ async def test_the_probe_of_a_call_that_may_have_happened_is_asked_in_its_first_
 
     declared: dict[str, Any] = {} if function is some_tools.is_killed else {"timeout_s": 0.2}
     tool = declared_as(stop_grace_s=0, probe=found, **declared)(function)
-    async with stage(agent=calls(tool, outside)) as runtime:
+    async with runtime_with(agent=calls(tool, outside)) as runtime:
         run = await runtime.start("agent")
         assert await run.result() == {"gave": "receipt 12"}
         assert await asked_of(runtime, run) == []
@@ -517,7 +517,7 @@ async def test_a_probe_says_in_a_fork_too_and_is_handed_the_key_of_the_first_cal
     async def agent(ctx: Context) -> Any:
         return await ctx.tool(pay)
 
-    async with stage(agent=agent) as runtime:
+    async with runtime_with(agent=agent) as runtime:
         run = await runtime.start("agent")
         name = await question(run, kind="doubt")  # the probe could not tell
         fork = await run.fork()
@@ -548,11 +548,11 @@ async def test_what_may_be_done_twice_is_done_again_with_the_same_key(effect: st
     async def agent(ctx: Context) -> Any:
         return await ctx.tool(tool)
 
-    async with stage(agent=agent) as runtime:
+    async with runtime_with(agent=agent) as runtime:
         run = await runtime.start("agent")
-        await run.reached(S.FAILED)
+        await run.wait_for(RunState.FAILED)
         fork = await run.fork()
-        await fork.reached(S.FAILED)
+        await fork.wait_for(RunState.FAILED)
         assert await (await fork.fork()).result() == "done"
         assert await asked_of(runtime, fork) == []
     assert len(keys) == 3
@@ -560,7 +560,7 @@ async def test_what_may_be_done_twice_is_done_again_with_the_same_key(effect: st
 
 
 async def test_what_came_late_is_an_answer_in_a_fork() -> None:
-    world = World()
+    world = OutsideWorld()
 
     async def ignores() -> str:
         world.begun.set()
@@ -572,13 +572,13 @@ async def test_what_came_late_is_an_answer_in_a_fork() -> None:
     async def agent(ctx: Context) -> Any:
         return await ctx.step("pay", ignores)
 
-    async with stage(agent=agent, habits=HASTY) as runtime:
+    async with runtime_with(agent=agent, timing=HASTY) as runtime:
         run = await runtime.start("agent")
         await world.begun.wait()
         await run.cancel()
-        await run.reached(S.CANCELLED)
+        await run.wait_for(RunState.CANCELLED)
         world.go_on.set()
-        async with aclosing(runtime.journal.subscribe(run.id)) as stream:
+        async with aclosing(runtime.journal.changes.subscribe(run.id)) as stream:
             async for _, item in stream:
                 if isinstance(getattr(item, "event", None), LateResult):
                     break
@@ -590,7 +590,7 @@ async def test_what_came_late_is_an_answer_in_a_fork() -> None:
 # --- one card -----------------------------------------------------------------------------------
 
 
-def three_at_once(world: World, *, fixed: bool) -> Agent:
+def three_at_once(world: OutsideWorld, *, fixed: bool) -> Agent:
     async def pay(what: str) -> str:
         world.did.append(what)
         if not fixed:
@@ -610,12 +610,12 @@ def three_at_once(world: World, *, fixed: bool) -> Agent:
 async def test_all_doubts_of_one_fork_are_one_card_and_each_has_its_answer(
     tmp_path: Path,
 ) -> None:
-    world = World()
+    world = OutsideWorld()
     store = tmp_path / "runs.db"
-    async with stage(store, agent=three_at_once(world, fixed=False)) as runtime:
+    async with runtime_with(store, agent=three_at_once(world, fixed=False)) as runtime:
         run = await runtime.start("agent", run_id="r1")
-        await run.reached(S.FAILED)
-    async with stage(store, agent=three_at_once(world, fixed=True)) as runtime:
+        await run.wait_for(RunState.FAILED)
+    async with runtime_with(store, agent=three_at_once(world, fixed=True)) as runtime:
         fork = await (await runtime.get("r1")).fork()
         name = await question(fork)
         [card] = await asked_of(runtime, fork)
@@ -633,12 +633,12 @@ async def test_all_doubts_of_one_fork_are_one_card_and_each_has_its_answer(
 
 
 async def test_one_word_answers_for_all_of_them(tmp_path: Path) -> None:
-    world = World()
+    world = OutsideWorld()
     store = tmp_path / "runs.db"
-    async with stage(store, agent=three_at_once(world, fixed=False)) as runtime:
+    async with runtime_with(store, agent=three_at_once(world, fixed=False)) as runtime:
         run = await runtime.start("agent", run_id="r1")
-        await run.reached(S.FAILED)
-    async with stage(store, agent=three_at_once(world, fixed=True)) as runtime:
+        await run.wait_for(RunState.FAILED)
+    async with runtime_with(store, agent=three_at_once(world, fixed=True)) as runtime:
         fork = await (await runtime.get("r1")).fork()
         await fork.answer(await question(fork), "skip")
         assert await fork.result() == [None, None, None]
@@ -646,7 +646,7 @@ async def test_one_word_answers_for_all_of_them(tmp_path: Path) -> None:
 
 
 async def test_the_code_was_changed_where_something_may_have_happened(tmp_path: Path) -> None:
-    world = World()
+    world = OutsideWorld()
 
     def pays(amount: int, *, ends: bool) -> Agent:
         async def agent(ctx: Context) -> Any:
@@ -660,13 +660,13 @@ async def test_the_code_was_changed_where_something_may_have_happened(tmp_path: 
         return agent
 
     store = tmp_path / "runs.db"
-    async with stage(store, agent=pays(100, ends=False)) as runtime:
+    async with runtime_with(store, agent=pays(100, ends=False)) as runtime:
         run = await runtime.start("agent", run_id="r1")
         await question(run)
     world.go_on.set()
-    async with stage(store, agent=pays(200, ends=True)) as runtime:
+    async with runtime_with(store, agent=pays(200, ends=True)) as runtime:
         run = await runtime.get("r1")
-        [asked] = (await run.look()).open_questions()
+        [asked] = (await run.snapshot()).open_questions()
         await run.answer(asked, "go on")  # its agent is entered anew, with other arguments
         name = await question(run, nth=2)
         assert name.startswith("changed-")
@@ -726,7 +726,7 @@ def test_a_step_is_not_answered_with_what_another_gave_whose_id_is_the_same(ids:
 async def test_a_run_that_began_with_short_ids_goes_on_with_them_and_so_does_its_fork(
     tmp_path: Path,
 ) -> None:
-    world = World()
+    world = OutsideWorld()
 
     async def agent(ctx: Context) -> Any:
         await ctx.step("pay", world.do, "bob")
@@ -734,13 +734,13 @@ async def test_a_run_that_began_with_short_ids_goes_on_with_them_and_so_does_its
 
     store = tmp_path / "runs.db"
     bob = Scope(ids=SHORT).step("pay", ["bob"], None)
-    async with stage(store) as runtime:
+    async with runtime_with(store) as runtime:
         born = Created(agent="agent", thread="r1")  # as every build before has written it
         await runtime.journal.append(Append(run_id="r1", events=[born], expected_seq=0))
-    async with stage(store, agent=agent) as runtime:
+    async with runtime_with(store, agent=agent) as runtime:
         run = await runtime.get("r1")
         await question(run)
-        assert bob.id in (await run.look()).steps
+        assert bob.id in (await run.snapshot()).steps
         fork = await run.fork()
         await fork.answer(await question(fork), "yes")
         assert await fork.result() == "yes"

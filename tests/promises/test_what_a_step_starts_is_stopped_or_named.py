@@ -13,22 +13,22 @@ from typing import Any
 import pytest
 
 import pullcord
-from pullcord import Context, Habits, RunHandle, Runtime
+from pullcord import Context, RunHandle, RunState, Runtime, Timing
 from pullcord.core.events import AttentionRaised, QuestionAsked, StepFailed, StepInterrupted
 from pullcord.journal.journal import Journal
 from pullcord.killswitch import mark
 from pullcord.killswitch.engaging import pull
 from pullcord.killswitch.flags import Scope, new_note
-from pullcord.runtime.runtime import housekeeper_of
+from pullcord.runtime.runtime import worker_of
 from tests.cli.terminal import Terminal
 from tests.declaring import declared_as
 from tests.promises.children import Child, child
 from tests.promises.starters import NAMED, STOPPED, Way, Witness, forever, ticks, ticks_in_loop
-from tests.runs.stage import S, happened, seen, stage
+from tests.runs.observed_runs import happened, runtime_with, seen
 from tests.tools.census import rid
 
 # A busy machine may take long to fork. That its loop stood still is not what is tested here.
-HASTY = Habits(stop_grace_s=0.1, shutdown_grace_s=0.1, blocked_after_s=0)
+HASTY = Timing(stop_grace_s=0.1, shutdown_grace_s=0.1, blocked_after_s=0)
 
 
 @pytest.fixture
@@ -62,7 +62,7 @@ async def under_way(runtime: Runtime, witness: Witness) -> RunHandle:
 async def test_what_is_the_steps_alone_is_stopped_with_it(
     witness: Witness, way: Way, as_tool: bool
 ) -> None:
-    async with stage(agent=starts(way, witness, as_tool=as_tool), habits=HASTY) as runtime:
+    async with runtime_with(agent=starts(way, witness, as_tool=as_tool), timing=HASTY) as runtime:
         run = await under_way(runtime, witness)
         await run.cancel(by="ana")
         receipt = await run.receipt()
@@ -75,7 +75,7 @@ async def test_what_is_the_steps_alone_is_stopped_with_it(
 async def test_what_cannot_be_stopped_is_named_as_still_running(
     witness: Witness, way: Way, said: str
 ) -> None:
-    async with stage(agent=starts(way, witness), habits=HASTY) as runtime:
+    async with runtime_with(agent=starts(way, witness), timing=HASTY) as runtime:
         run = await under_way(runtime, witness)
         await run.cancel(by="ana")
         receipt = await run.receipt()
@@ -111,12 +111,14 @@ async def test_a_thread_that_ends_within_the_grace_is_not_named() -> None:
     async def agent(ctx: Context) -> None:
         await ctx.step("work", in_thread)
 
-    async with stage(agent=agent, habits=Habits(stop_grace_s=10**6)) as runtime:
+    async with runtime_with(agent=agent, timing=Timing(stop_grace_s=10**6)) as runtime:
         run = await runtime.start("agent", run_id="r1")
         await begun.wait()
         await run.cancel(by="ana")
         await cut.wait()  # else its end could come first, and count
-        assert (await run.look()).state is S.CANCELLING, "it is over while a thread of it acts"
+        assert (await run.snapshot()).state is RunState.CANCELLING, (
+            "it is over while a thread of it acts"
+        )
         go_on.set()
         receipt = await run.receipt()
     assert (receipt.interrupted, receipt.still_running) == (("work",), ())
@@ -138,7 +140,7 @@ async def test_what_it_has_handed_to_a_pool_and_has_not_begun_does_not_begin(
     async def agent(ctx: Context) -> None:
         await ctx.step("work", work)
 
-    async with stage(agent=agent, habits=HASTY) as runtime:
+    async with runtime_with(agent=agent, timing=HASTY) as runtime:
         run = await under_way(runtime, witness)
         receipt = await cancelled(runtime, run)
         assert receipt.still_running == ("work",)
@@ -172,7 +174,7 @@ async def test_a_task_that_cleans_up_is_not_disturbed_while_it_does(is_awaited: 
     async def agent(ctx: Context) -> None:
         await ctx.step("work", work)
 
-    async with stage(agent=agent) as runtime:
+    async with runtime_with(agent=agent) as runtime:
         run = await runtime.start("agent")
         await begun.wait()
         receipt = await cancelled(runtime, run)
@@ -193,7 +195,7 @@ async def test_what_is_declared_shared_is_neither_stopped_nor_named(witness: Wit
     async def agent(ctx: Context) -> None:
         await ctx.step("work", work)
 
-    async with stage(agent=agent, habits=HASTY) as runtime:
+    async with runtime_with(agent=agent, timing=HASTY) as runtime:
         run = await under_way(runtime, witness)
         receipt = await cancelled(runtime, run)
         await witness.acts()
@@ -218,7 +220,7 @@ async def test_an_idle_pool_that_was_made_in_it_stays_and_is_not_named(witness: 
     async def agent(ctx: Context) -> None:
         await ctx.step("work", work)
 
-    async with stage(agent=agent, habits=HASTY) as runtime:
+    async with runtime_with(agent=agent, timing=HASTY) as runtime:
         run = await under_way(runtime, witness)
         receipt = await cancelled(runtime, run)
         assert (receipt.interrupted, receipt.attention) == (("work",), ())
@@ -255,7 +257,7 @@ async def test_a_task_that_a_library_runs_for_itself_is_named_and_not_stopped(
     async def agent(ctx: Context) -> None:
         await ctx.step("work", work)
 
-    async with stage(agent=agent, habits=HASTY) as runtime:
+    async with runtime_with(agent=agent, timing=HASTY) as runtime:
         run = await runtime.start("agent")
         await begun.wait()
         receipt = await cancelled(runtime, run)
@@ -277,7 +279,7 @@ async def test_a_task_of_the_step_in_another_loop_is_stopped_there(witness: Witn
         async def agent(ctx: Context) -> None:
             await ctx.step("work", work)
 
-        async with stage(agent=agent, habits=HASTY) as runtime:
+        async with runtime_with(agent=agent, timing=HASTY) as runtime:
             run = await under_way(runtime, witness)
             receipt = await cancelled(runtime, run)
             assert await witness.is_quiet()
@@ -305,7 +307,7 @@ async def test_a_step_beside_it_keeps_what_it_has_started(witness: Witness) -> N
                 await ctx.step("slow", slow, timeout_s=0.05)
             await ctx.ask("is it still there?")
 
-    async with stage(agent=agent, habits=HASTY) as runtime:
+    async with runtime_with(agent=agent, timing=HASTY) as runtime:
         run = await runtime.start("agent")
         [failed] = [await seen(run, StepFailed)]
         assert "took longer" in failed.error
@@ -326,7 +328,7 @@ async def test_a_step_that_takes_too_long_is_stopped_with_what_it_has_started(
             await ctx.step("work", work, timeout_s=0.1)
         return "went on"
 
-    async with stage(agent=agent, habits=HASTY) as runtime:
+    async with runtime_with(agent=agent, timing=HASTY) as runtime:
         run = await runtime.start("agent")
         assert await run.result() == "went on"
         [failed] = await happened(runtime, run.id, StepFailed)
@@ -336,8 +338,8 @@ async def test_a_step_that_takes_too_long_is_stopped_with_what_it_has_started(
 
 
 async def test_nothing_is_looked_at_if_that_is_switched_off(witness: Witness) -> None:
-    habits = Habits(stop_grace_s=0.1, watch_starts=False)
-    async with stage(agent=starts(Witness.thread, witness), habits=habits) as runtime:
+    timing = Timing(stop_grace_s=0.1, watch_starts=False)
+    async with runtime_with(agent=starts(Witness.thread, witness), timing=timing) as runtime:
         run = await under_way(runtime, witness)
         receipt = await cancelled(runtime, run)
         assert (receipt.interrupted, receipt.attention) == (("work",), ())
@@ -361,7 +363,7 @@ async def test_what_a_finished_step_has_left_running_is_named_when_its_run_is_ca
         await ctx.step("work", work)
         await ctx.ask("and now?")
 
-    async with stage(agent=agent, habits=HASTY) as runtime:
+    async with runtime_with(agent=agent, timing=HASTY) as runtime:
         run = await under_way(runtime, witness)
         await seen(run, QuestionAsked)
         receipt = await cancelled(runtime, run)
@@ -418,7 +420,7 @@ class Leaves:
 async def pulled(runtime: Runtime) -> str:
     """What the kill switch says that it could not stop."""
     note = new_note(by="ana", reason="it went wild", via="test")
-    flags, side = runtime.journal.flags, runtime.journal.side
+    flags, side = runtime.journal.kill_switch.flags, runtime.journal.side
     return str((await asyncio.to_thread(pull, flags, side, Scope(), note)).left)
 
 
@@ -438,7 +440,7 @@ async def test_what_a_step_has_left_running_is_named_however_it_ended_and_its_ru
     """Also of a child that has completed, and also what an installed library runs."""
     left = Leaves(witness, library=agent == "library")
     name = agent.replace("library", "finished")
-    async with stage(tmp_path / "runs.db", habits=HASTY, **left.agents) as runtime:
+    async with runtime_with(tmp_path / "runs.db", timing=HASTY, **left.agents) as runtime:
         run = await runtime.start(name)
         await seen(run, QuestionAsked)
         said = await stopped(runtime, run, how)
@@ -453,15 +455,15 @@ async def test_what_goes_on_of_a_run_that_is_no_longer_in_memory_is_named(
     tmp_path: Path, witness: Witness, is_reopened: bool, how: str
 ) -> None:
     left, path = Leaves(witness), tmp_path / "runs.db"
-    habits = Habits(park_after_s=60 if is_reopened else 0, stop_grace_s=0.1)
-    async with stage(path, habits=habits, **left.agents) as runtime:
+    timing = Timing(park_after_s=60 if is_reopened else 0, stop_grace_s=0.1)
+    async with runtime_with(path, timing=timing, **left.agents) as runtime:
         run = await runtime.start("finished", run_id="r1")
         await seen(run, QuestionAsked)
         if not is_reopened:
-            await housekeeper_of(runtime).let_go(run.id)
+            await worker_of(runtime).let_go(run.id)
             assert left.said in await stopped(runtime, run, how)
     if is_reopened:
-        async with stage(path, habits=habits, **left.agents) as runtime:
+        async with runtime_with(path, timing=timing, **left.agents) as runtime:
             assert left.said in await stopped(runtime, await runtime.get("r1"), how)
     await witness.acts()
     await left.end()
@@ -471,10 +473,10 @@ async def test_what_goes_on_of_a_parked_run_is_named_when_another_process_stops_
     tmp_path: Path, witness: Witness
 ) -> None:
     left, path = Leaves(witness), tmp_path / "runs.db"
-    async with stage(path, habits=Habits(park_after_s=0), **left.agents) as runtime:
+    async with runtime_with(path, timing=Timing(park_after_s=0), **left.agents) as runtime:
         run = await runtime.start("finished", run_id="r1")
         await seen(run, QuestionAsked)
-        await housekeeper_of(runtime).let_go(run.id)
+        await worker_of(runtime).let_go(run.id)
         command = [sys.executable, "-m", "pullcord", "pause", "r1", "--store", str(path)]
         other = await asyncio.create_subprocess_exec(*command)
         assert await other.wait() == 0
@@ -488,10 +490,10 @@ class About:
 
     def __init__(self, way: Way, witness: Witness, which: str) -> None:
         self._way, self._witness, self.times = way, witness, 0
-        self.which, self.habits = which, Habits(stop_grace_s=0.1, shutdown_grace_s=0.1)
+        self.which, self.timing = which, Timing(stop_grace_s=0.1, shutdown_grace_s=0.1)
 
     def hasty(self) -> "About":
-        self.habits = Habits(stop_grace_s=0.1, shutdown_grace_s=0.1, release_s=0.3)
+        self.timing = Timing(stop_grace_s=0.1, shutdown_grace_s=0.1, release_s=0.3)
         return self
 
     async def agent(self, ctx: Context) -> None:
@@ -533,7 +535,7 @@ async def test_what_an_undo_a_release_or_a_look_starts_is_stopped_with_it(
 ) -> None:
     """It takes too long, or its run is cancelled."""
     about = About(way, witness, which).hasty()
-    async with stage(agent=about.agent, habits=about.habits) as runtime:
+    async with runtime_with(agent=about.agent, timing=about.timing) as runtime:
         run = await about.begins(runtime)
         await run.cancel(by="ana")
         await run.receipt()
@@ -546,7 +548,7 @@ async def test_what_an_undo_a_release_or_a_look_leaves_running_is_named(
 ) -> None:
     """And no second attempt at an undo is begun beside the first."""
     about = About(Witness.thread, witness, which).hasty()
-    async with stage(agent=about.agent, habits=about.habits) as runtime:
+    async with runtime_with(agent=about.agent, timing=about.timing) as runtime:
         run = await about.begins(runtime)
         receipt = await cancelled(runtime, run)
         await witness.acts()
@@ -560,7 +562,9 @@ async def test_the_kill_switch_stops_or_names_what_an_undo_a_release_or_a_look_h
     tmp_path: Path, witness: Witness, way: Way, which: str
 ) -> None:
     about = About(way, witness, which)
-    async with stage(tmp_path / "runs.db", agent=about.agent, habits=about.habits) as runtime:
+    async with runtime_with(
+        tmp_path / "runs.db", agent=about.agent, timing=about.timing
+    ) as runtime:
         await about.begins(runtime)
         left = await pulled(runtime)
         is_named = way is Witness.thread
@@ -581,7 +585,7 @@ async def test_what_is_asked_whether_a_call_needs_approval_is_named_with_what_it
         await ctx.tool(pay)
         await ctx.ask("and now?")
 
-    async with stage(agent=agent, habits=HASTY) as runtime:
+    async with runtime_with(agent=agent, timing=HASTY) as runtime:
         run = await under_way(runtime, witness)
         await seen(run, QuestionAsked)
         assert "thread asker" in "".join((await cancelled(runtime, run)).attention)
@@ -608,24 +612,24 @@ async def test_the_kill_switch_ends_the_child_processes_of_a_step(
     def pulls(runtime: Runtime) -> bool:
         acts.wait()
         note = new_note(by="ana", reason="it went wild", via="test")
-        pull(runtime.journal.flags, runtime.journal.side, Scope(), note)
+        pull(runtime.journal.kill_switch.flags, runtime.journal.side, Scope(), note)
         assert witness.child is not None
         witness.child.wait(10)
         go_on.set()
         return True
 
-    async with stage(tmp_path / "runs.db", agent=agent, habits=HASTY) as runtime:
+    async with runtime_with(tmp_path / "runs.db", agent=agent, timing=HASTY) as runtime:
         pulling = asyncio.create_task(asyncio.to_thread(pulls, runtime))  # a held loop starts none
         await asyncio.sleep(0)
         run = await under_way(runtime, witness)
         assert await pulling
-        await run.reached(S.PAUSED)
+        await run.wait_for(RunState.PAUSED)
         assert await witness.is_quiet()
 
 
 async def test_the_kill_switch_names_the_thread_of_a_step(tmp_path: Path, witness: Witness) -> None:
-    async with stage(
-        tmp_path / "runs.db", agent=starts(Witness.thread, witness), habits=HASTY
+    async with runtime_with(
+        tmp_path / "runs.db", agent=starts(Witness.thread, witness), timing=HASTY
     ) as runtime:
         await under_way(runtime, witness)
         assert "step 'work' of run r1" in await pulled(runtime)
@@ -665,9 +669,9 @@ async def test_so_does_any_process_that_hears_of_the_kill_switch_before_it_says_
         await killed(owner)
         await witness.acts()
         async with Journal.open(path) as journal:
-            journal.flags.raise_it(Scope(), new_note(by="ana", reason="", via="test"))
-            assert await journal.hold() == ["r1"]
-            assert (await journal.head("r1")).state is S.PAUSED
+            journal.kill_switch.flags.raise_it(Scope(), new_note(by="ana", reason="", via="test"))
+            assert await journal.kill_switch.hold() == ["r1"]
+            assert (await journal.head("r1")).state is RunState.PAUSED
         assert await witness.is_quiet(), "it acts although its run is said to be paused"
 
 
@@ -686,11 +690,11 @@ async def test_so_does_who_goes_on_with_it(tmp_path: Path, witness: Witness, wha
         async with pullcord.open(path, agents={"agent": agent}) as runtime:
             run = await runtime.get("r1")
             if what == "left":
-                [question] = (await run.look()).open_questions()
+                [question] = (await run.snapshot()).open_questions()
                 await run.answer(question, "go on", by="ana")
                 await run.result()
             else:
-                await run.reached(S.WAITING)
+                await run.wait_for(RunState.WAITING)
                 await run.cancel(by="ana")
             assert await witness.is_quiet()
             assert (await run.receipt()).still_running == ()

@@ -13,7 +13,7 @@ import apsw
 import pytest
 
 from pullcord import Context, RunHandle, RunState, Runtime
-from pullcord.core.commands import Cancel, Forget, Pause, Redirect, Resume
+from pullcord.core.commands import Cancel, Forget, Pause, Redirect, Rename, Resume
 from pullcord.core.events import (
     AttentionRaised,
     Cancelled,
@@ -31,18 +31,18 @@ from pullcord.core.events import (
 from pullcord.core.stops import PayloadsForgotten, decode_entry
 from pullcord.core.values import dump
 from pullcord.errors import ChainBroken, InvalidInput, RunForgotten
-from pullcord.journal.anchor import AnchorFile, anchor_of
 from pullcord.journal.chain import link
+from pullcord.journal.evidence.anchor import AnchorFile, anchor_of
+from pullcord.journal.evidence.verify import verify
 from pullcord.journal.journal import Journal
-from pullcord.journal.ledger import Append, Claim
-from pullcord.journal.retention import Wanted
-from pullcord.journal.schema import MIGRATIONS
-from pullcord.journal.sqlite import SqliteStore
-from pullcord.journal.sqlite_look import looking_at
-from pullcord.journal.verify import verify
-from pullcord.runtime.runtime import housekeeper_of
-from tests.promises.test_a_snapshot_is_only_a_cache import edit
-from tests.runs.stage import World, stage
+from pullcord.journal.rules.ledger import Append, Claim
+from pullcord.journal.sqlite.backend import SqliteStore
+from pullcord.journal.sqlite.read_only import looking_at
+from pullcord.journal.sqlite.schema import MIGRATIONS
+from pullcord.journal.stored_runs.retention import Wanted
+from pullcord.runtime.runtime import worker_of
+from tests.promises.store_files import edit, files_of
+from tests.runs.observed_runs import OutsideWorld, runtime_with
 
 LARGE: Final = 1_000  # times a canary: more than is kept in the record itself
 
@@ -78,15 +78,19 @@ class Life:
         self._claim = await self._journal.acquire(self.run_id, owner="w1", ttl_s=1000)
         items = (PlanItem("i", self._word("item")),)
         await self._add(Planned(plan="p", items=items))
+        await self.is_named("title")
         asked = QuestionAsked(question="q", text=self._word("question"))
         await self._add(asked)
+
+    async def is_named(self, place: str) -> None:
+        await self._journal.command(self.run_id, Rename(by="ana", title=self._word(place)))
 
     async def go_on(self, number: int) -> None:
         assert self._claim
         step, text = f"s{number}", self._word("live", number)
         args, size = self._word("args", number), LARGE if number % 7 == 3 else 1
         await self._add(StepStarted(step=step, name=self._word("step", number), args=dump(args)))
-        await self._journal.say(self._claim.lease, f"p{number}", text, offset=0)
+        await self._journal.live_text.say(self._claim.lease, f"p{number}", text, offset=0)
         why, key = self._word("why", number), self._word("key", number)
         told = Redirect(by="ana", reason=why, key=key, instruction=self._word("told", number))
         await self._journal.command(self.run_id, told)
@@ -98,6 +102,7 @@ class Life:
         assert self._claim
         await self._add(Completed(result=dump(self._word("end"))))
         await self._journal.release(self._claim.lease)
+        await self.is_named("title when it had ended")
 
     async def cancelled(self) -> None:
         assert self._claim
@@ -110,11 +115,6 @@ class Life:
             await self.go_on(number)
         await self.end()
         return self
-
-
-def files_of(path: Path) -> dict[str, bytes]:
-    found = [one for one in path.parent.rglob("*") if one.is_file()]
-    return {str(one.relative_to(path.parent)): one.read_bytes() for one in found}
 
 
 def found_in(path: Path, words: set[str]) -> set[str]:
@@ -135,9 +135,9 @@ async def test_no_byte_of_a_forgotten_run_is_left_in_the_files(steps: int, tmp_p
         kept = await Life(journal, "kept").live()
         gone = await Life(journal, "gone", steps=steps).live()
         assert found_in(path, gone.words) == gone.words  # or nothing is proven
-        ack = await journal.forget("gone", Forget(by="bo", reason="a wish"))
+        ack = await journal.retention.forget("gone", Forget(by="bo", reason="a wish"))
         assert ack.verdict == "applied"
-        assert await journal.scrub() == "gone"
+        assert await journal.retention.scrub() == "gone"
         assert found_in(path, gone.words) == set()
         assert found_in(path, kept.words) == kept.words
     assert found_in(path, gone.words) == set()
@@ -163,8 +163,8 @@ async def test_however_runs_have_lain_among_each_other_nothing_of_the_forgotten_
         gone, kept = lives[:8], lives[8:]
         before = {life.run_id: await journal.load(life.run_id) for life in kept}
         for life in gone:
-            assert (await journal.forget(life.run_id, Forget(by="bo"))).holds
-        assert await journal.scrub() == "gone"
+            assert (await journal.retention.forget(life.run_id, Forget(by="bo"))).holds
+        assert await journal.retention.scrub() == "gone"
         words = {word for life in gone for word in life.words}
         assert found_in(path, words) == set()
         for life in kept:
@@ -179,27 +179,27 @@ async def test_the_name_of_a_thread_goes_if_that_is_asked_for(tmp_path: Path) ->
             life = Life(journal, run_id)
             await life.begin(name)
             await life.end()
-        await journal.forget("r1", Forget(by="bo", drop_thread_name=True))
+        await journal.retention.forget("r1", Forget(by="bo", drop_thread_name=True))
         assert [head.run_id for head in await journal.runs(thread=name)] == ["r2"]
-        await journal.forget("r2", Forget(by="bo", drop_thread_name=True))
-        assert await journal.scrub() == "gone"
+        await journal.retention.forget("r2", Forget(by="bo", drop_thread_name=True))
+        assert await journal.retention.scrub() == "gone"
         assert found_in(path, {name}) == set()
 
 
 async def test_whoever_still_reads_what_was_before_is_told_of(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pullcord.journal.sqlite._CUT_S", 0.0)
+    monkeypatch.setattr("pullcord.journal.sqlite.backend._CUT_S", 0.0)
     path = tmp_path / "runs.db"
     async with Journal.open(path) as journal:
         life = await Life(journal, "r1").live()
         reader = apsw.Connection(str(path))
         reader.execute("BEGIN; SELECT count(*) FROM records").fetchall()
-        await journal.forget("r1", Forget(by="bo"))
-        assert await journal.scrub() == "held"
+        await journal.retention.forget("r1", Forget(by="bo"))
+        assert await journal.retention.scrub() == "held"
         assert (await journal.load("r1")).forgotten  # whatever the files still have
         reader.execute("COMMIT")
-        assert await journal.scrub() == "gone"
+        assert await journal.retention.scrub() == "gone"
         assert found_in(path, life.words) == set()
         reader.close()
 
@@ -219,25 +219,25 @@ async def test_what_an_older_version_deleted_goes_too(tmp_path: Path) -> None:
     assert found_in(path, words)
     async with Journal.open(path) as journal:
         await Life(journal, "r1").live()
-        await journal.forget("r1", Forget(by="bo"))
-        assert await journal.scrub() == "gone"
+        await journal.retention.forget("r1", Forget(by="bo"))
+        assert await journal.retention.scrub() == "gone"
         assert found_in(path, words) == set()
 
 
 async def test_a_large_store_is_written_anew_only_if_that_is_asked_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pullcord.journal.sqlite.REWRITE_MAX_BYTES", 0)
+    monkeypatch.setattr("pullcord.journal.sqlite.backend.REWRITE_MAX_BYTES", 0)
     path = tmp_path / "runs.db"
     async with Journal.open(path) as journal:
         life = await Life(journal, "r1").live()
-        await journal.forget("r1", Forget(by="bo"))
-        assert await journal.scrub() == "traces"
+        await journal.retention.forget("r1", Forget(by="bo"))
+        assert await journal.retention.scrub() == "traces"
         assert found_in(path, life.words) == set()  # nothing was split: none is left all the same
     async with Journal.open(path) as journal:
-        assert await journal.scrub() == "traces"  # also another process knows
-        assert await journal.scrub(rewrite=True) == "gone"
-        assert await journal.scrub() == "gone"
+        assert await journal.retention.scrub() == "traces"  # also another process knows
+        assert await journal.retention.scrub(rewrite=True) == "gone"
+        assert await journal.retention.scrub() == "gone"
 
 
 # --- and yet nobody can hide anything ------------------------------------------------------------
@@ -268,7 +268,7 @@ async def two_runs(tmp_path: Path) -> Path:
     async with Journal.open(path) as journal:
         await Life(journal, "whole").live()
         await Life(journal, "gone").live()
-        await journal.forget("gone", Forget(by="bo"))
+        await journal.retention.forget("gone", Forget(by="bo"))
     return path
 
 
@@ -287,7 +287,7 @@ async def test_what_is_missing_without_the_act_is_damage(name: str, two_runs: Pa
         with pytest.raises(ChainBroken):
             await journal.read(run_id)
         with pytest.raises(ChainBroken):
-            await journal.forget(run_id, Forget(by="ana"))
+            await journal.retention.forget(run_id, Forget(by="ana"))
     assert _broken(two_runs)
 
 
@@ -311,7 +311,7 @@ async def test_a_changed_payload_is_not_deleted_but_kept_as_evidence(
     edit(path, "UPDATE records SET payload = x'7b7d' WHERE seq = 4")
     async with Journal.open(path) as journal:
         with pytest.raises(ChainBroken):
-            await journal.forget("whole", Forget(by="ana"))
+            await journal.retention.forget("whole", Forget(by="ana"))
     db = sqlite3.connect(path)
     assert db.execute("SELECT count(covered) FROM records").fetchone() == (0,)
     db.close()
@@ -357,7 +357,7 @@ async def test_after_any_set_of_runs_is_forgotten_every_other_loads_the_same(
         before = {run: (await journal.load(run), await journal.read(run)) for run in runs}
         gone: set[str] = set()
         for run_id in seed.sample(runs, k=8):
-            ack = await journal.forget(run_id, Forget(by="bo"))
+            ack = await journal.retention.forget(run_id, Forget(by="bo"))
             gone |= {run_id} if ack.verdict == "applied" else set()
             assert ack.holds or ack.reason in ("living", "held", "needed", "attention")
         assert gone
@@ -413,12 +413,12 @@ async def _look(given: str) -> str:
 async def _ended(runtime: Runtime, given: str, **more: Any) -> RunHandle:
     run = await runtime.start("agent", given, **more)
     await run.result()
-    await housekeeper_of(runtime).let_go(run.id)
+    await worker_of(runtime).let_go(run.id)
     return run
 
 
 async def test_without_yes_nothing_is_deleted_and_all_is_told() -> None:
-    async with stage(agent=_agent) as runtime:
+    async with runtime_with(agent=_agent) as runtime:
         run = await _ended(runtime, "May")
         before = await runtime.journal.read(run.id)
         said = await runtime.forget(run.id)
@@ -430,7 +430,7 @@ async def test_without_yes_nothing_is_deleted_and_all_is_told() -> None:
 
 
 async def test_a_person_s_runs_are_found_by_their_name_and_thread() -> None:
-    async with stage(agent=_agent) as runtime:
+    async with runtime_with(agent=_agent) as runtime:
         mine = await _ended(runtime, "May", by="ana")
         talk = await _ended(runtime, "June", by="bo", thread="talk")
         other = await _ended(runtime, "July", by="bo")
@@ -441,8 +441,8 @@ async def test_a_person_s_runs_are_found_by_their_name_and_thread() -> None:
         made = await runtime.forget(of="bo", yes=True, by="ana", reason="asked to")
         assert {one.run for one in made.gone} == {talk.id, other.id}
         assert made.files == "gone"
-        assert (await talk.look()).forgotten
-        assert not (await mine.look()).forgotten
+        assert (await talk.snapshot()).forgotten
+        assert not (await mine.snapshot()).forgotten
 
 
 @pytest.mark.parametrize(
@@ -450,17 +450,17 @@ async def test_a_person_s_runs_are_found_by_their_name_and_thread() -> None:
     [((), {}), (("r1",), {"of": "ana"}), ((), {"of": "ana", "states": [RunState.RUNNING]})],
 )
 async def test_what_cannot_be_meant_is_refused(runs: tuple[str, ...], more: Any) -> None:
-    async with stage(agent=_agent) as runtime:
+    async with runtime_with(agent=_agent) as runtime:
         with pytest.raises(InvalidInput, match="Nothing was deleted"):
             await runtime.forget(*runs, yes=True, **more)
 
 
 async def test_what_would_go_on_from_it_is_refused_and_says_who_deleted_it() -> None:
-    async with stage(agent=_agent) as runtime:
+    async with runtime_with(agent=_agent) as runtime:
         run = await _ended(runtime, "May", thread="talk")
         fork = await run.fork()
         await fork.result()
-        await housekeeper_of(runtime).let_go(fork.id)
+        await worker_of(runtime).let_go(fork.id)
         assert (await run.forget(by="ana", reason="her wish")).verdict == "applied"
         told = "payloads were deleted on .* by ana: her wish"
         for going_on in (run.fork, run.result, run.receipt, fork.fork):
@@ -475,13 +475,13 @@ async def test_what_would_go_on_from_it_is_refused_and_says_who_deleted_it() -> 
 
 
 async def test_the_next_run_on_the_thread_finds_that_a_turn_was_deleted() -> None:
-    world, found = World(), list[Any]()
+    world, found = OutsideWorld(), list[Any]()
 
     async def talks(ctx: Context, given: str) -> str:
         found.append(await ctx.history())
         return given
 
-    async with stage(agent=_agent, talks=talks) as runtime:
+    async with runtime_with(agent=_agent, talks=talks) as runtime:
         first = await _ended(runtime, "May", thread="talk")
         await first.forget(by="ana", reason="her wish")
         run = await runtime.start("talks", "June", thread="talk")
@@ -498,11 +498,11 @@ async def test_children_go_with_the_run_that_they_worked_for(tmp_path: Path) -> 
         return await child.result()
 
     path = tmp_path / "runs.db"
-    async with stage(path, agent=_agent, parent=parent) as runtime:
+    async with runtime_with(path, agent=_agent, parent=parent) as runtime:
         run = await runtime.start("parent", "May")
         await run.result()
-        await housekeeper_of(runtime).let_go(run.id)
-        [child] = (await run.look()).children
+        await worker_of(runtime).let_go(run.id)
+        [child] = (await run.snapshot()).children
         made = await runtime.forget(run.id, yes=True)
         assert {one.run for one in made.gone} == {run.id, child}
         assert found_in(path, {canary("found", "May")}) == set()
@@ -512,12 +512,12 @@ async def test_what_is_quarantined_is_evidence_until_somebody_names_it() -> None
     async def asks(ctx: Context) -> str:
         return await ctx.ask("sure?")
 
-    async with stage(asks=asks) as runtime:
+    async with runtime_with(asks=asks) as runtime:
         run = await runtime.start("asks", run_id="leak")
-        await run.reached(RunState.WAITING)
+        await run.wait_for(RunState.WAITING)
         await run.cancel(by="guard", quarantine=True)
-        await run.reached(RunState.CANCELLED)
-        await housekeeper_of(runtime).let_go(run.id)
+        await run.wait_for(RunState.CANCELLED)
+        await worker_of(runtime).let_go(run.id)
         [kept] = (await runtime.forget(older_than_s=0, yes=True)).kept
         assert "evidence" in kept.kept
         [gone] = (await runtime.forget(run.id, yes=True)).gone
@@ -536,13 +536,13 @@ async def test_the_stop_log_names_the_act_and_forgets_what_it_said_of_the_run(
         life = Life(journal, "gone")
         await life.begin()
         await journal.command("gone", Cancel(by="ana", reason=why, undo=False))
-        [asked] = await journal.stops(run="gone")
+        [asked] = await journal.stop_log.rows(run="gone")
         assert asked.payload is not None
         assert why.encode() in asked.payload
         await life.cancelled()
-        await journal.forget("gone", Forget(by="bo", reason="a wish"))
-        assert await journal.scrub() == "gone"
-        *before, last = await journal.stops(run="gone")
+        await journal.retention.forget("gone", Forget(by="bo", reason="a wish"))
+        assert await journal.retention.scrub() == "gone"
+        *before, last = await journal.stop_log.rows(run="gone")
         assert before
         assert all(row.payload is None for row in before)
         assert last.payload is not None
@@ -574,6 +574,6 @@ def _broken(path: Path) -> list[str]:
 async def test_a_look_at_what_is_meant_changes_nothing(two_runs: Path) -> None:
     async with Journal.open(two_runs) as journal:
         before = await journal.runs()
-        [one] = await journal.forgettable(Wanted(ended_before_ms=2**60))
+        [one] = await journal.retention.forgettable(Wanted(ended_before_ms=2**60))
         assert one.run == "whole"  # the other is forgotten already
         assert await journal.runs() == before

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import pullcord
-from pullcord import Context
-from pullcord import RunState as S
+from pullcord import Context, RunState
 from pullcord.cli.main import main
 from pullcord.core.commands import Forget
 from pullcord.core.events import (
@@ -18,10 +17,10 @@ from pullcord.core.events import (
     StepInterrupted,
     StepStarted,
 )
-from pullcord.core.story import Names, line, tell
+from pullcord.core.show.story import Names, line, tell
 from pullcord.tui.app import Top
-from pullcord.tui.local import Local
-from tests.runs.stage import BOUND_S, stage
+from pullcord.tui.local_source import LocalSource
+from tests.runs.observed_runs import BOUND_S, runtime_with
 
 WORD: Final = "zzword"
 
@@ -31,9 +30,9 @@ async def asks(ctx: Context, _given: Any) -> None:
 
 
 async def test_an_answer_that_was_given_before_keeps_its_verdict_and_not_its_words() -> None:
-    async with asyncio.timeout(BOUND_S), stage(asks=asks) as runtime:
+    async with asyncio.timeout(BOUND_S), runtime_with(asks=asks) as runtime:
         run = await runtime.start("asks", run_id="r1")
-        await run.reached(S.WAITING)
+        await run.wait_for(RunState.WAITING)
         before = await run.resume(by="ana", key="k")
         assert WORD in before.message
         await run.cancel(by="ana", quarantine=True)
@@ -47,9 +46,9 @@ async def test_an_answer_that_was_given_before_keeps_its_verdict_and_not_its_wor
 
 
 async def test_the_stop_log_does_not_name_what_was_asked(tmp_path: Path, capsys: Any) -> None:
-    async with asyncio.timeout(BOUND_S), stage(tmp_path / "runs.db", asks=asks) as runtime:
+    async with asyncio.timeout(BOUND_S), runtime_with(tmp_path / "runs.db", asks=asks) as runtime:
         run = await runtime.start("asks", run_id="r1")
-        await run.reached(S.WAITING)
+        await run.wait_for(RunState.WAITING)
         await run.cancel(by="ana", quarantine=True)
     main(["log", "show", "r1", "--json", "--store", str(tmp_path / "runs.db")])
     said = capsys.readouterr().out
@@ -75,10 +74,10 @@ async def test_the_receipt_of_a_quarantined_run_has_no_words_of_its_children() -
         await (await ctx.spawn("child", WORD)).result()
         await ctx.ask("go on?")
 
-    async with asyncio.timeout(BOUND_S), stage(parent=parent, child=child) as runtime:
+    async with asyncio.timeout(BOUND_S), runtime_with(parent=parent, child=child) as runtime:
         run = await runtime.start("parent", run_id="r1")
-        while not (await run.look()).open_questions():
-            await run.reached(S.WAITING)
+        while not (await run.snapshot()).open_questions():
+            await run.wait_for(RunState.WAITING)
             await asyncio.sleep(0)
         assert WORD in str(
             (await runtime.journal.for_people(lambda look: look.receipt("r1"))).steps
@@ -105,10 +104,10 @@ async def fails(_ctx: Context, _given: Any) -> None:
 
 
 async def test_the_screen_lets_go_of_the_receipt_of_a_forgotten_run() -> None:
-    async with asyncio.timeout(BOUND_S), stage(fails=fails) as runtime:
+    async with asyncio.timeout(BOUND_S), runtime_with(fails=fails) as runtime:
         run = await runtime.start("fails", run_id="r1")
-        await run.reached(S.FAILED)
-        app = Top(Local(runtime.journal, me="ana", name="store"), "ana")
+        await run.wait_for(RunState.FAILED)
+        app = Top(LocalSource(runtime.journal, me="ana", name="store"), "ana")
 
         def screen() -> str:
             strips = app.screen._compositor.render_strips()  # pyright: ignore[reportPrivateUsage]
@@ -120,6 +119,6 @@ async def test_the_screen_lets_go_of_the_receipt_of_a_forgotten_run() -> None:
             app.pane.turn_to("receipt")
             while WORD not in screen():
                 await pilot.pause()
-            await runtime.journal.forget("r1", Forget(by="ana"))
+            await runtime.journal.retention.forget("r1", Forget(by="ana"))
             while WORD in screen():
                 await pilot.pause()

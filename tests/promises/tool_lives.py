@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pullcord
-from pullcord import Call, Context, Habits
+from pullcord import Call, Context, Timing
 from tests.promises.owners import hear, say
 from tests.runs import some_tools
 
@@ -25,8 +25,8 @@ async def blocked(path: str, lines: str, says: str) -> None:
     async def agent(ctx: Context) -> Any:
         return await ctx.tool(beats, written, int(lines), 0.005, int(says))
 
-    habits = Habits(stop_grace_s=1)
-    async with pullcord.open(path, agents={"agent": agent}, habits=habits) as runtime:
+    timing = Timing(stop_grace_s=1)
+    async with pullcord.open(path, agents={"agent": agent}, timing=timing) as runtime:
         run = await runtime.start("agent", run_id="r1")
         while not os.path.exists(written):  # noqa: ASYNC110 (only the file can tell)
             await asyncio.sleep(0.005)

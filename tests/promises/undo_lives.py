@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import pullcord
-from pullcord import Call, Context, Habits, RunHandle, Runtime, ToolContext
+from pullcord import Call, Context, RunHandle, Runtime, Timing, ToolContext
 from pullcord.core.events import QuestionAsked
 from pullcord.core.run import Run
 from pullcord.journal.journal import Journal
@@ -22,7 +22,7 @@ from tests.promises import undo_plants
 from tests.runs.undo_tools import QUICK, draft, grant, hold, lend, write
 
 BOUND_S: Final = 120
-HABITS: Final = Habits(lease_s=600, stop_grace_s=0.1, quiet_s=0.005, shutdown_grace_s=0)
+HABITS: Final = Timing(lease_s=600, stop_grace_s=0.1, quiet_s=0.005, shutdown_grace_s=0)
 
 if planted := os.environ.get("UNDO_PLANT"):  # in the process that is going to die
     getattr(undo_plants, planted)(setattr)
@@ -111,7 +111,7 @@ async def stage(
     """A run that is going to make these calls, in the process that is going to die."""
     async with (
         asyncio.timeout(BOUND_S),
-        Runtime(journal, agents=AGENTS, habits=HABITS) as runtime,
+        Runtime(journal, agents=AGENTS, timing=HABITS) as runtime,
     ):
         given = {"book": _book(journal), "calls": calls}
         yield await runtime.start(agent.__name__, given, run_id="r1")
@@ -188,16 +188,16 @@ async def one_that_is_cut_by_the_cancel(journal: Journal, witness: Witness) -> N
 async def one_in_doubt(journal: Journal, witness: Witness) -> None:
     """The first owner's alarms never ring, so that its lease lapses in the middle of a call; the
     second one finds the call in doubt."""
-    book, quick = _book(journal), Habits(lease_s=0.05, quiet_s=0.005, shutdown_grace_s=0)
+    book, quick = _book(journal), Timing(lease_s=0.05, quiet_s=0.005, shutdown_grace_s=0)
     calls = [("draft", "a", 0), ("stick", "b", 0)]
     async with (
         asyncio.timeout(BOUND_S),
-        Runtime(journal, agents=AGENTS, clock=ManualClock(), habits=quick) as first,
+        Runtime(journal, agents=AGENTS, clock=ManualClock(), timing=quick) as first,
     ):
         await first.start("one_by_one", {"book": book, "calls": calls}, run_id="r1")
         await sticking.wait()
-        soon = Habits(lease_s=0.5, stop_grace_s=0.1, quiet_s=0.005)
-        async with Runtime(journal, agents=AGENTS, habits=soon) as second:
+        soon = Timing(lease_s=0.5, stop_grace_s=0.1, quiet_s=0.005)
+        async with Runtime(journal, agents=AGENTS, timing=soon) as second:
             run = await second.get("r1")
             await asks(run)
             await cancel(run, witness)
@@ -237,7 +237,7 @@ async def with_something_deferred(journal: Journal, witness: Witness) -> None:
 async def with_a_child_run(journal: Journal, witness: Witness) -> None:
     async with stage(journal, *_three("draft"), agent=with_a_child) as run:
         await seen(run, lambda now: len(now.children) == 1 and finished(now) == 1)
-        [child] = (await run.look()).children
+        [child] = (await run.snapshot()).children
         await asks(RunHandle(child, journal, run._forks))  # pyright: ignore[reportPrivateUsage]
         await cancel(run, witness)
         await run.receipt()
@@ -269,14 +269,14 @@ def _three(tool: str, fails: int = 0) -> list[tuple[str, str, int]]:
 async def not_undone(run: RunHandle) -> str:
     """A step that could not be undone, if there is one when that is decided."""
     await run.receipt()
-    steps = (await run.look()).steps
+    steps = (await run.snapshot()).steps
     return next((step for step, known in steps.items() if known.undo == "failed"), "")
 
 
 async def seen(run: RunHandle, holds: Callable[[Run], bool]) -> None:
     async with aclosing(run.events()) as events:
         async for _ in events:
-            if holds(await run.look()):
+            if holds(await run.snapshot()):
                 return
 
 

@@ -11,9 +11,9 @@ from typing import Any, Final, TypeAlias
 from pullcord.core import undo
 from pullcord.core.events import StepUndone, UndoFailed, UndoStarted
 from pullcord.core.run import Run, Step
-from pullcord.journal import ledger
-from pullcord.runtime import undoing
-from pullcord.runtime.undoing import Undoing, policy_for
+from pullcord.journal.rules import ledger
+from pullcord.runtime.driving import undoing
+from pullcord.runtime.driving.undoing import Undoing, policy_for
 
 Plant: TypeAlias = Callable[[Any, str, Any], None]
 
@@ -31,16 +31,16 @@ def the_oldest_is_undone_first(plant: Plant) -> None:
 
 def _careless(*, intent: bool, early: bool) -> Any:
     async def careless(self: Any, step: str) -> None:
-        driver = self._driver
+        driver = self._live
         known = driver.run.steps[step]
-        policy = policy_for(step, known, driver.tools, driver.site.policies)
+        policy = policy_for(step, known, driver.tools, driver.services.policies)
         call = await self._call(step, known)
         attempt = known.undo_attempt + 1
         if intent:
             await driver.record(UndoStarted(step=step, attempt=attempt))
         if early:
             await driver.record(StepUndone(step=step))
-        if not await self._try(policy, call, attempt) and not early:
+        if not await self._try(step, policy, call, attempt) and not early:
             await driver.record(StepUndone(step=step))
 
     return careless
@@ -58,8 +58,8 @@ def what_was_begun_is_taken_for_done(plant: Plant) -> None:
     honest = Undoing._undo  # pyright: ignore[reportPrivateUsage]
 
     async def trusting(self: Any, step: str) -> None:
-        if self._driver.run.steps[step].undo == "started":
-            await self._driver.record(StepUndone(step=step))
+        if self._live.run.steps[step].undo == "started":
+            await self._live.record(StepUndone(step=step))
         else:
             await honest(self, step)
 
@@ -82,7 +82,7 @@ def a_once_undo_that_failed_is_called_again(plant: Plant) -> None:
 
 def a_failure_is_not_pointed_out(plant: Plant) -> None:
     async def silent(self: Any, step: str, error: str) -> None:
-        await self._driver.record(UndoFailed(step=step, error=error))
+        await self._live.record(UndoFailed(step=step, error=error))
 
     plant(Undoing, "_give_up", silent)
 

@@ -43,9 +43,9 @@ from pullcord.core.events import (
 )
 from pullcord.core.states import TABLE, RunState
 from pullcord.core.stops import decode_entry
-from pullcord.journal.reading import ALL
 from pullcord.journal.store import Store
-from tests.races.world import OWNER, TTL_S, Asked, World
+from pullcord.journal.stored_runs.run_records import ALL
+from tests.races.scheduled_journals import OWNER, TTL_S, Asked, ScheduledJournals
 
 DECISIONS = (StepFinished, StepFailed, StepInterrupted, StepInDoubt)
 ENDS = (Completed, Failed, Cancelled)
@@ -57,12 +57,12 @@ CONTROLS = (
 STARTS = (StepStarted, QuestionAsked, ChildBorn, Completed)
 
 
-def violations(world: World) -> list[str]:
+def violations(scheduled: ScheduledJournals) -> list[str]:
     """Every law that this history breaks, in words."""
-    journals = journals_of(world.store)
-    found = record_laws(journals) + stop_laws(world.store, journals)
+    journals = journals_of(scheduled.store)
+    found = record_laws(journals) + stop_laws(scheduled.store, journals)
     for law in (_l2, _l3, _l4_effects, _l5, _claims):
-        found += law(world, journals)
+        found += law(scheduled, journals)
     return found
 
 
@@ -150,10 +150,10 @@ def _l1(records: list[Record]) -> Iterator[str]:
         yield "L1: it ended with a step undecided"
 
 
-def _l2(world: World, journals: dict[str, list[Record]]) -> Iterator[str]:
+def _l2(scheduled: ScheduledJournals, journals: dict[str, list[Record]]) -> Iterator[str]:
     """An answer is durable, names the record it speaks of, and is the same for the same key."""
     by_key: dict[tuple[str, str], Ack] = {}
-    for asked in world.controls:
+    for asked in scheduled.controls:
         if asked.ack is None:
             continue
         records = journals[asked.run_id]
@@ -181,11 +181,11 @@ def _same(one: Ack, other: Ack) -> bool:
     return msgspec.structs.replace(one, state=other.state) == other
 
 
-def _l3(world: World, journals: dict[str, list[Record]]) -> Iterator[str]:
+def _l3(scheduled: ScheduledJournals, journals: dict[str, list[Record]]) -> Iterator[str]:
     """Who asks after an answer comes after it; who looks after an answer sees it."""
     keys: set[str] = set()
     answered: list[Asked] = []
-    for asked in world.controls:
+    for asked in scheduled.controls:
         again = asked.command.key is not None and asked.command.key in keys
         if (
             asked.ack and asked.ack.verdict == "applied" and not again
@@ -202,12 +202,12 @@ def _l3(world: World, journals: dict[str, list[Record]]) -> Iterator[str]:
                 and first.ack.seq >= second.ack.seq
             ):
                 yield f"L3: {second.command.verb} was asked after an answer but stands before it"
-        for look in world.looks:
+        for look in scheduled.looks:
             if look.run_id == first.run_id and first.told_at < look.at:
                 assert first.ack is not None
                 if len(look.seen) < first.ack.seq:
                     yield f"L3: a look after {first.command.verb} was answered did not see it"
-    for look in world.looks:
+    for look in scheduled.looks:
         if look.seen != journals[look.run_id][: len(look.seen)]:
             yield "L3: a look saw what is not in the journal"
 
@@ -220,10 +220,10 @@ def _l4_records(records: list[Record]) -> Iterator[str]:
         cancelled = cancelled or isinstance(record.event, CancelRequested)
 
 
-def _l4_effects(world: World, journals: dict[str, list[Record]]) -> Iterator[str]:
+def _l4_effects(scheduled: ScheduledJournals, journals: dict[str, list[Record]]) -> Iterator[str]:
     """Nothing happens in the world without its intent, once per intent; no text after a cancel."""
     done: Counter[tuple[str, str]] = Counter()
-    for effect in world.effects:
+    for effect in scheduled.effects:
         done[effect.run_id, effect.step] += 1
     for (run_id, step), times in done.items():
         intents = sum(
@@ -232,8 +232,8 @@ def _l4_effects(world: World, journals: dict[str, list[Record]]) -> Iterator[str
         )
         if times > intents:
             yield f"L4: {step} was done {times} times with {intents} intents"
-    for said in world.said:
-        for asked in world.controls:
+    for said in scheduled.said:
+        for asked in scheduled.controls:
             if (
                 said.fate != "refused"
                 and isinstance(asked.command, Cancel)
@@ -245,9 +245,9 @@ def _l4_effects(world: World, journals: dict[str, list[Record]]) -> Iterator[str
                 yield "L4: text was accepted after a cancel was answered"
 
 
-def _l5(world: World, journals: dict[str, list[Record]]) -> Iterator[str]:
+def _l5(scheduled: ScheduledJournals, journals: dict[str, list[Record]]) -> Iterator[str]:
     """What happened and was reported is in the records, as a result or as late evidence."""
-    for effect in world.effects:
+    for effect in scheduled.effects:
         if effect.reported and not any(
             isinstance(record.event, StepFinished | LateResult) and record.event.step == effect.step
             for record in journals[effect.run_id]
@@ -314,13 +314,13 @@ def _spans(journals: dict[str, list[Record]]) -> Iterator[str]:
         yield f"spans: parents know {born}, and children know {made}"
 
 
-def _claims(world: World, journals: dict[str, list[Record]]) -> Iterator[str]:
+def _claims(scheduled: ScheduledJournals, journals: dict[str, list[Record]]) -> Iterator[str]:
     """A run that is held is not taken: only after it was given back, or its lease has lapsed."""
     for run_id, records in journals.items():
         claims = [record for record in records if isinstance(record.event, Claimed)]
         for before, after in pairwise(claims):
             lapsed = after.at_ms - before.at_ms >= TTL_S * 1000
-            given_back = (run_id, before.epoch) in world.given_back
+            given_back = (run_id, before.epoch) in scheduled.given_back
             if isinstance(before.event, Claimed) and before.event.owner != OWNER:  # only to rest
                 given_back = after.seq > before.seq + 1  # it rests, or somebody resumed it first
             if not lapsed and not given_back:

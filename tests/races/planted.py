@@ -27,11 +27,11 @@ from pullcord.core.events import (
 )
 from pullcord.core.run import Run, Step
 from pullcord.core.states import TABLE, RunState
-from pullcord.journal import ledger as ledger_module
-from pullcord.journal import live as live_module
 from pullcord.journal.journal import Journal
-from pullcord.journal.ledger import Append, Appended, Change, Ledger
-from pullcord.journal.memory import MemoryStore
+from pullcord.journal.memory_store import MemoryStore
+from pullcord.journal.rules import ledger as ledger_module
+from pullcord.journal.rules import live_text as live_module
+from pullcord.journal.rules.ledger import Append, Appended, Change, Ledger
 from pullcord.journal.store import Head, Transaction
 from pullcord.runtime.ownership import Ownership
 from pullcord.testing import schedules
@@ -58,7 +58,7 @@ def acknowledges_before_the_commit(patch: pytest.MonkeyPatch) -> None:
         await loop.elsewhere()
         return told[0]
 
-    patch.setattr(schedules.SteppedHands, "write", write)
+    patch.setattr(schedules.SteppedWriter, "write", write)
 
 
 def does_not_check_the_epoch(patch: pytest.MonkeyPatch) -> None:
@@ -107,7 +107,7 @@ def decides_a_control_before_the_transaction(patch: pytest.MonkeyPatch) -> None:
                 state = ledger._extend(tx, head, decision.events, epoch=0, holder=head.holder).state
             return Ack(verdict=decision.verdict, seq=seq, state=state)
 
-        return await self._hands.write(write)
+        return await self._writer.write(write)
 
     patch.setattr(Journal, "command", command)
 
@@ -140,7 +140,7 @@ def writes_a_span_in_two_transactions(patch: pytest.MonkeyPatch) -> None:
             def write(tx: Transaction, change: Change = change) -> Any:
                 return self._ledger.write(tx, [change])
 
-            results += await self._hands.write(write)
+            results += await self._writer.write(write)
         return results[::-1]
 
     patch.setattr(Journal, "append", append)

@@ -13,25 +13,26 @@ from pullcord.core.events import ChildBorn, Event, StepStarted
 from pullcord.core.run import Run
 from pullcord.core.states import RunState
 from pullcord.errors import Fenced
-from pullcord.journal.ledger import Ledger
+from pullcord.journal.rules.ledger import Ledger
 from pullcord.journal.watch import Changed
-from pullcord.runtime import steps
-from pullcord.runtime.driver import Driver
-from pullcord.runtime.entry import Entry
-from pullcord.runtime.flight import Flight
+from pullcord.runtime.doors import step
+from pullcord.runtime.driving.agent_entry import AgentEntry
+from pullcord.runtime.driving.driver import Driver
+from pullcord.runtime.driving.live_run import LiveRun
+from pullcord.runtime.driving.undoing import Undoing
 from pullcord.runtime.housekeeping import Housekeeper
-from pullcord.runtime.memory import Memory, Past
 from pullcord.runtime.ownership import Ownership
-from pullcord.runtime.undoing import Undoing
+from pullcord.runtime.steps.flight import Flight
+from pullcord.runtime.steps.memory import Memory, Past
 
 Plant = Callable[[pytest.MonkeyPatch], None]
 
 
 def starts_a_step_before_its_intent_is_durable(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(steps, "begin", _a_flight_without_intent)
+    patch.setattr(step, "begin", _a_flight_without_intent)
 
 
-async def _a_flight_without_intent(driver: Driver, wish: Any, _permit: Any) -> Flight:
+async def _a_flight_without_intent(driver: LiveRun, wish: Any, _permit: Any) -> Flight:
     who = wish.identity
     await driver.gate.passes()
     intent = StepStarted(step=who.id, name=who.name, effect=wish.manner.effect)
@@ -43,8 +44,8 @@ async def _a_flight_without_intent(driver: Driver, wish: Any, _permit: Any) -> F
         wish.manner,
         record=driver.record,
         later=driver.later,
-        alarms=driver.site.alarms,
-        clock=driver.site.clock,
+        alarms=driver.services.alarms,
+        clock=driver.services.clock,
         licensed=driver.licensed,
         testify=driver.testify,
     )
@@ -73,13 +74,13 @@ def repeats_what_is_in_doubt(patch: pytest.MonkeyPatch) -> None:
 
 
 def takes_the_end_of_an_unwound_agent_for_its_own(patch: pytest.MonkeyPatch) -> None:
-    honest = Entry._ended  # pyright: ignore[reportPrivateUsage]
+    honest = AgentEntry._ended  # pyright: ignore[reportPrivateUsage]
 
-    def ended(self: Entry, agent: Any) -> None:
+    def ended(self: AgentEntry, agent: Any) -> None:
         honest(self, agent)
         self.is_done = True
 
-    patch.setattr(Entry, "_ended", ended)
+    patch.setattr(AgentEntry, "_ended", ended)
 
 
 def records_the_outcome_in_the_task_that_is_cut(patch: pytest.MonkeyPatch) -> None:
@@ -100,14 +101,14 @@ def passes_no_control_on_to_children(patch: pytest.MonkeyPatch) -> None:
 
 
 def waits_although_the_answer_has_come(patch: pytest.MonkeyPatch) -> None:
-    honest = Driver.until
+    honest = LiveRun.until
 
-    async def until(self: Driver, holds: Callable[[Run], bool]) -> None:
+    async def until(self: LiveRun, holds: Callable[[Run], bool]) -> None:
         await self.moved()
         first = self.run.woken_seq
         await honest(self, lambda run: holds(run) and run.woken_seq > first)
 
-    patch.setattr(Driver, "until", until)
+    patch.setattr(LiveRun, "until", until)
 
 
 def hears_nothing_of_what_others_do(patch: pytest.MonkeyPatch) -> None:
@@ -118,14 +119,15 @@ def hears_nothing_of_what_others_do(patch: pytest.MonkeyPatch) -> None:
 
 
 def parks_without_giving_the_run_back(patch: pytest.MonkeyPatch) -> None:
-    honest = Driver._try  # pyright: ignore[reportPrivateUsage]
+    honest = Driver._give_back  # pyright: ignore[reportPrivateUsage]
 
-    async def tried(self: Driver, work: Callable[[], Awaitable[Any]]) -> Any:
-        if self.run.state is RunState.PAUSED and self._is_parking:  # pyright: ignore
-            raise Fenced(self.run.id, epoch=0, current_epoch=0, why="forgotten")
-        return await honest(self, work)
+    async def give_back(self: Driver) -> None:
+        run = self.live.run
+        if run.state is RunState.PAUSED and not self.live.leaving:
+            raise Fenced(run.id, epoch=0, current_epoch=0, why="forgotten")
+        await honest(self)
 
-    patch.setattr(Driver, "_try", tried)
+    patch.setattr(Driver, "_give_back", give_back)
 
 
 def takes_a_refusal_for_a_loss(patch: pytest.MonkeyPatch) -> None:
@@ -147,14 +149,14 @@ def catches_up_without_a_turn(patch: pytest.MonkeyPatch) -> None:
 
 
 def spawns_after_the_cancel(patch: pytest.MonkeyPatch) -> None:
-    honest = Driver.begin
+    honest = LiveRun.begin
 
-    async def begin(self: Driver, wanted: Any, *more: Any) -> list[Event]:
+    async def begin(self: LiveRun, wanted: Any, *more: Any) -> list[Event]:
         if isinstance(wanted, ChildBorn):
-            await self.site.journal.append(*more)
+            await self.services.journal.append(*more)
         return await honest(self, wanted, *more)
 
-    patch.setattr(Driver, "begin", begin)
+    patch.setattr(LiveRun, "begin", begin)
 
 
 def forgets_an_effect_that_came_too_late(patch: pytest.MonkeyPatch) -> None:

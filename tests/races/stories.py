@@ -13,25 +13,25 @@ from pullcord.core.events import (
     StepFinished,
     StepStarted,
 )
-from pullcord.journal.ledger import Append
+from pullcord.journal.rules.ledger import Append
 from pullcord.runtime.ownership import Ownership
-from tests.races.world import TTL_S, Driver, Effect, World
+from tests.races.scheduled_journals import TTL_S, Driver, Effect, ScheduledJournals
 
-Story: TypeAlias = Callable[[World], Coroutine[Any, Any, None]]
+Story: TypeAlias = Callable[[ScheduledJournals], Coroutine[Any, Any, None]]
 
 
-async def cancel_against_completion(world: World) -> None:
-    owner, person = world.process(), world.process()
+async def cancel_against_completion(scheduled: ScheduledJournals) -> None:
+    owner, person = scheduled.process(), scheduled.process()
     await owner.create("r1")
-    await world.together(
+    await scheduled.together(
         owner.drive("r1", 1),
         person.press("r1", Cancel(by="ana", key="k1")),
         person.look("r1"),
     )
 
 
-async def pause_resume_and_cancel_from_three_people(world: World) -> None:
-    owner, ana, bo = world.process(), world.process(), world.process()
+async def pause_resume_and_cancel_from_three_people(scheduled: ScheduledJournals) -> None:
+    owner, ana, bo = scheduled.process(), scheduled.process(), scheduled.process()
     await owner.create("r1")
 
     async def pause_then_resume() -> None:
@@ -39,18 +39,18 @@ async def pause_resume_and_cancel_from_three_people(world: World) -> None:
         await ana.press("r1", Resume(by="ana", instruction="be brief"))
         await ana.drive("r1", 2)
 
-    await world.together(
+    await scheduled.together(
         owner.drive("r1", 2),
         pause_then_resume(),
         bo.press("r1", Cancel(by="bo", now=True)),
-        world.process().press("r1", Pause(by="cy", now=True)),
+        scheduled.process().press("r1", Pause(by="cy", now=True)),
     )
 
 
-async def an_answer_that_was_lost_and_asked_for_again(world: World) -> None:
-    owner, ana, bo = world.process(), world.process(), world.process()
+async def an_answer_that_was_lost_and_asked_for_again(scheduled: ScheduledJournals) -> None:
+    owner, ana, bo = scheduled.process(), scheduled.process(), scheduled.process()
     await owner.create("r1")
-    await world.together(
+    await scheduled.together(
         owner.drive("r1", 1),
         ana.press("r1", Cancel(by="ana", key="k1"), resend=True),
         bo.press("r1", Pause(by="bo", key="k2"), resend=True),
@@ -59,71 +59,71 @@ async def an_answer_that_was_lost_and_asked_for_again(world: World) -> None:
     )
 
 
-async def a_frozen_owner_and_its_successor(world: World) -> None:
-    first, second, person = world.process(), world.process(), world.process()
+async def a_frozen_owner_and_its_successor(scheduled: ScheduledJournals) -> None:
+    first, second, person = scheduled.process(), scheduled.process(), scheduled.process()
     await first.create("r1")
 
     async def take_over() -> None:
-        await world.loop.elsewhere()
-        world.clock.advance(TTL_S)
+        await scheduled.loop.elsewhere()
+        scheduled.clock.advance(TTL_S)
         await second.drive("r1", 2)
 
-    await world.together(
+    await scheduled.together(
         first.drive("r1", 2), take_over(), person.press("r1", Cancel(by="ana")), person.look("r1")
     )
 
 
-async def a_run_handed_to_two_workers(world: World) -> None:
+async def a_run_handed_to_two_workers(scheduled: ScheduledJournals) -> None:
     """A delivery does not confer ownership."""
-    workers = [world.process() for _ in range(3)]
+    workers = [scheduled.process() for _ in range(3)]
     await workers[0].create("r1")
-    await world.together(*(worker.drive("r1", 2) for worker in workers))
-    await world.process().drive("r1", 2)
+    await scheduled.together(*(worker.drive("r1", 2) for worker in workers))
+    await scheduled.process().drive("r1", 2)
 
 
-async def an_owner_that_dies_while_pausing(world: World) -> None:
-    first, second, person = world.process(), world.process(), world.process()
+async def an_owner_that_dies_while_pausing(scheduled: ScheduledJournals) -> None:
+    first, second, person = scheduled.process(), scheduled.process(), scheduled.process()
     await first.create("r1")
 
     async def die_and_take_over() -> None:
-        await world.loop.elsewhere()
+        await scheduled.loop.elsewhere()
         first.die()
-        await world.loop.elsewhere()
-        world.clock.advance(TTL_S)
+        await scheduled.loop.elsewhere()
+        scheduled.clock.advance(TTL_S)
         await second.drive("r1", 2)
         await person.press("r1", Resume(by="bo"))
         await second.drive("r1", 2)
 
-    await world.together(
+    await scheduled.together(
         first.drive("r1", 2), die_and_take_over(), person.press("r1", Pause(by="ana"))
     )
 
 
-async def instructions_while_it_works(world: World) -> None:
-    owner, ana, bo = world.process(), world.process(), world.process()
+async def instructions_while_it_works(scheduled: ScheduledJournals) -> None:
+    owner, ana, bo = scheduled.process(), scheduled.process(), scheduled.process()
     await owner.create("r1")
 
     async def two() -> None:
         await ana.press("r1", Redirect(by="ana", instruction="one", key="i1"))
         await ana.press("r1", Redirect(by="ana", instruction="two", key="i2"), resend=True)
 
-    await world.together(
+    await scheduled.together(
         owner.drive("r1", 3), two(), bo.press("r1", Redirect(by="bo", instruction="three"))
     )
 
 
-async def text_while_people_pause_and_cancel(world: World) -> None:
-    owner, ana, bo = world.process(), world.process(), world.process()
+async def text_while_people_pause_and_cancel(scheduled: ScheduledJournals) -> None:
+    owner, ana, bo = scheduled.process(), scheduled.process(), scheduled.process()
     await owner.create("r1")
-    await world.together(
+    await scheduled.together(
         owner.drive("r1", 1, text=True),
         ana.press("r1", Pause(by="ana")),
         bo.press("r1", Cancel(by="bo")),
     )
 
 
-async def a_child_born_while_its_parent_is_cancelled(world: World) -> None:
-    owner, worker, person = world.process(), world.process(), world.process()
+async def a_child_born_while_its_parent_is_cancelled(scheduled: ScheduledJournals) -> None:
+    owner, worker, person = scheduled.process(), scheduled.process(), scheduled.process()
     await owner.create("r1")
 
     async def spawn() -> None:
@@ -142,11 +142,11 @@ async def a_child_born_while_its_parent_is_cancelled(world: World) -> None:
         if claim is not None:
             await Driver(worker, Ownership(worker.journal, claim)).settle()
 
-    await world.together(spawn(), person.press("r1", Cancel(by="ana")), person.look("r1"))
+    await scheduled.together(spawn(), person.press("r1", Cancel(by="ana")), person.look("r1"))
 
 
-async def two_answers_and_a_cancel(world: World) -> None:
-    owner, ana, bo = world.process(), world.process(), world.process()
+async def two_answers_and_a_cancel(scheduled: ScheduledJournals) -> None:
+    owner, ana, bo = scheduled.process(), scheduled.process(), scheduled.process()
     await owner.create("r1")
     claim = await owner.journal.acquire("r1", owner="w", ttl_s=TTL_S)
     assert claim is not None
@@ -154,12 +154,12 @@ async def two_answers_and_a_cancel(world: World) -> None:
     await mine.record(QuestionAsked(question="q1", kind="approval"))
 
     async def block_and_go_on() -> None:
-        world.given_back.add(("r1", mine.lease.epoch))
+        scheduled.given_back.add(("r1", mine.lease.epoch))
         if not await mine.record(Blocked(seen_seq=mine.run.seq), release=True):
             await owner.journal.release(mine.lease)  # answered before it began to wait
         await owner.drive("r1", 1)
 
-    await world.together(
+    await scheduled.together(
         block_and_go_on(),
         ana.press("r1", Answer(by="ana", question="q1", key="a1")),
         bo.press("r1", Answer(by="bo", question="q1")),
@@ -167,9 +167,9 @@ async def two_answers_and_a_cancel(world: World) -> None:
     )
 
 
-async def a_task_that_is_cancelled_while_it_writes(world: World) -> None:
+async def a_task_that_is_cancelled_while_it_writes(scheduled: ScheduledJournals) -> None:
     """Task.cancel() is an effector that may land anywhere, also inside a write to the journal."""
-    owner, person = world.process(), world.process()
+    owner, person = scheduled.process(), scheduled.process()
     await owner.create("r1")
     claim = await owner.journal.acquire("r1", owner="w", ttl_s=TTL_S)
     assert claim is not None
@@ -179,9 +179,11 @@ async def a_task_that_is_cancelled_while_it_writes(world: World) -> None:
         effect = Effect("r1", "s0", 1, 0)
         try:
             if await driver.record(StepStarted(step="s0", name="s0")):
-                effect.began_at = effect.ended_at = world.tick()  # instant: only writes can be cut
+                effect.began_at = effect.ended_at = (
+                    scheduled.tick()
+                )  # instant: only writes can be cut
                 effect.reported = True
-                world.effects.append(effect)
+                scheduled.effects.append(effect)
                 await driver.record(StepFinished(step="s0"))
             await driver.settle()
         except asyncio.CancelledError:
@@ -195,27 +197,27 @@ async def a_task_that_is_cancelled_while_it_writes(world: World) -> None:
         await person.press("r1", Cancel(by="ana"))
         task.cancel()
 
-    task = cast("asyncio.Task[None]", world.loop.create_task(work()))
-    await world.together(cut(), person.look("r1"))
+    task = cast("asyncio.Task[None]", scheduled.loop.create_task(work()))
+    await scheduled.together(cut(), person.look("r1"))
     await asyncio.wait((task,))
     if not task.cancelled():  # else it was cut before its first line
         task.result()
 
 
-async def everything_at_once(world: World) -> None:
-    first, second = world.process(), world.process()
-    ana, bo = world.process(), world.process()
+async def everything_at_once(scheduled: ScheduledJournals) -> None:
+    first, second = scheduled.process(), scheduled.process()
+    ana, bo = scheduled.process(), scheduled.process()
     await first.create("r1")
 
     async def chaos() -> None:
-        await world.loop.elsewhere()
+        await scheduled.loop.elsewhere()
         first.die()
-        world.clock.advance(TTL_S)
+        scheduled.clock.advance(TTL_S)
         await second.drive("r1", 2, text=True)
         await ana.press("r1", Resume(by="ana"))
         await second.drive("r1", 2)
 
-    await world.together(
+    await scheduled.together(
         first.drive("r1", 2),
         chaos(),
         ana.press("r1", Pause(by="ana", key="p1"), resend=True),
@@ -225,17 +227,17 @@ async def everything_at_once(world: World) -> None:
     )
 
 
-async def the_same_process_loses_and_regains_a_run(world: World) -> None:
-    first, second, person = world.process(), world.process(), world.process()
+async def the_same_process_loses_and_regains_a_run(scheduled: ScheduledJournals) -> None:
+    first, second, person = scheduled.process(), scheduled.process(), scheduled.process()
     await first.create("r1")
 
     async def ping_pong() -> None:
         for process in (second, first, second):
-            await world.loop.elsewhere()
-            world.clock.advance(TTL_S)
+            await scheduled.loop.elsewhere()
+            scheduled.clock.advance(TTL_S)
             await process.drive("r1", 3)
 
-    await world.together(
+    await scheduled.together(
         first.drive("r1", 3), ping_pong(), person.press("r1", Pause(by="ana")),
         person.press("r1", Resume(by="bo")),
     )  # fmt: skip

@@ -13,7 +13,7 @@ from pullcord.testing.schedules import explore_random
 from tests.conftest import FULL
 from tests.races.planted_in_runs import PLANTED_IN_RUNS, Plant
 from tests.races.run_stories import RUN_STORIES
-from tests.races.runs import Story, played
+from tests.races.scheduled_runtimes import Story, played
 
 RANDOM = 5_000 if FULL else 60  # schedules per story
 SENSITIVITY = 200  # a planted bug must show within this many per story

@@ -13,16 +13,16 @@ import pytest
 
 from pullcord.core.states import RunState
 from pullcord.errors import PullcordError
-from pullcord.journal.memory import MemoryStore
-from pullcord.journal.sqlite import SqliteStore
+from pullcord.journal.memory_store import MemoryStore
+from pullcord.journal.sqlite.backend import SqliteStore
 from pullcord.journal.store import Store
 from pullcord.testing.schedules import ScheduleLoop, Tape, explore, explore_random, run_schedule
 from pullcord.testing.schedules import Story as Play
 from tests.conftest import FULL
 from tests.races.laws import violations
 from tests.races.planted import PLANTED, Plant
+from tests.races.scheduled_journals import ScheduledJournals
 from tests.races.stories import STORIES, Story, cancel_against_completion
-from tests.races.world import World
 
 RANDOM = 77_000 if FULL else 900  # schedules per story
 EXHAUSTIVE = 4_000 if FULL else 300  # depth-first, per story
@@ -34,24 +34,24 @@ def told(
     story: Story,
     *,
     patience: int = 24,
-    worlds: list[World] | None = None,
+    worlds: list[ScheduledJournals] | None = None,
     make_store: Callable[[], Store] = MemoryStore,
-) -> Play[World]:
-    async def play(loop: ScheduleLoop) -> World:
-        world = World(loop, patience=patience, store=make_store())
+) -> Play[ScheduledJournals]:
+    async def play(loop: ScheduleLoop) -> ScheduledJournals:
+        scheduled = ScheduledJournals(loop, patience=patience, store=make_store())
         if worlds is not None:
-            worlds[:] = [world]
+            worlds[:] = [scheduled]
         try:
-            await story(world)
+            await story(scheduled)
         finally:
-            world.close()
-        return world
+            scheduled.close()
+        return scheduled
 
     return play
 
 
-def broken(world: World) -> list[str]:
-    return violations(world) + [str(error) for error in world.loop.errors]
+def broken(scheduled: ScheduledJournals) -> list[str]:
+    return violations(scheduled) + [str(error) for error in scheduled.loop.errors]
 
 
 @pytest.mark.campaign
@@ -59,10 +59,10 @@ def broken(world: World) -> list[str]:
 def test_no_order_of_events_breaks_a_law(story: Story) -> None:
     tapes: set[str] = set()
     ends: Counter[str] = Counter()
-    for seed, tape, world in explore_random(told(story), seeds=range(RANDOM)):
-        assert not broken(world), f"seed {seed}, schedule {tape}: {broken(world)}"
+    for seed, tape, scheduled in explore_random(told(story), seeds=range(RANDOM)):
+        assert not broken(scheduled), f"seed {seed}, schedule {tape}: {broken(scheduled)}"
         tapes.add(str(tape))
-        ends[_end(world)] += 1
+        ends[_end(scheduled)] += 1
     print(f"{RANDOM} schedules, {len(tapes)} different, 0 violations, ends: {dict(ends)}")
 
 
@@ -70,8 +70,8 @@ def test_no_order_of_events_breaks_a_law(story: Story) -> None:
 @pytest.mark.parametrize("story", STORIES, ids=lambda story: story.__name__)
 def test_the_first_orders_depth_first_break_no_law(story: Story) -> None:
     count = 0
-    for tape, world in explore(told(story, patience=2), limit=EXHAUSTIVE):
-        assert not broken(world), f"schedule {tape}: {broken(world)}"
+    for tape, scheduled in explore(told(story, patience=2), limit=EXHAUSTIVE):
+        assert not broken(scheduled), f"schedule {tape}: {broken(scheduled)}"
         count += 1
     print(f"{count} schedules, 0 violations")
 
@@ -82,9 +82,9 @@ def test_on_a_real_file_no_order_of_events_breaks_a_law(story: Story, tmp_path: 
     """The same rules on SQLite: its transactions, its cache of heads, its version counter."""
     names = itertools.count()
     play = told(story, make_store=lambda: SqliteStore(tmp_path / f"{next(names)}.db"))
-    for seed, tape, world in explore_random(play, seeds=range(ON_DISK)):
-        assert not broken(world), f"seed {seed}, schedule {tape}: {broken(world)}"
-        world.store.close()
+    for seed, tape, scheduled in explore_random(play, seeds=range(ON_DISK)):
+        assert not broken(scheduled), f"seed {seed}, schedule {tape}: {broken(scheduled)}"
+        scheduled.store.close()
     print(f"{ON_DISK} schedules on SQLite, 0 violations")
 
 
@@ -104,17 +104,17 @@ def test_a_planted_bug_is_found(plant: Plant, monkeypatch: pytest.MonkeyPatch) -
 
 def test_a_schedule_can_be_played_again() -> None:
     story = told(cancel_against_completion)
-    for _, tape, world in explore_random(story, seeds=range(20)):
+    for _, tape, scheduled in explore_random(story, seeds=range(20)):
         replayed = run_schedule(
             story, Tape([int(choice) for choice in str(tape).split()], lambda _: 0)
         )
-        assert replayed.controls == world.controls
-        assert replayed.moment == world.moment
+        assert replayed.controls == scheduled.controls
+        assert replayed.moment == scheduled.moment
 
 
 def _first_trace(story: Story, seeds: range) -> tuple[int, str]:
     """How many schedules were run, and what the first violation was. A crash is a trace too."""
-    worlds: list[World] = []
+    worlds: list[ScheduledJournals] = []
     for tried, seed in enumerate(seeds, 1):
         crash = ""
         try:
@@ -126,8 +126,8 @@ def _first_trace(story: Story, seeds: range) -> tuple[int, str]:
     return len(seeds), ""
 
 
-def _end(world: World) -> str:
-    (head,) = world.store.read(
+def _end(scheduled: ScheduledJournals) -> str:
+    (head,) = scheduled.store.read(
         lambda view: view.heads(
             states=RunState, thread="t1", before="c1" if view.head("c1") else None, limit=1
         )

@@ -114,7 +114,7 @@ async def one_batch(runtime: Runtime, race: Race, pair: tuple[str, str], till: T
     runs = [await runtime.start("payer") for _ in range(BATCH)]
     winners: list[str] = []
     for nth, run in enumerate(runs):
-        [name] = (await run.reached(RunState.WAITING)).open_questions()
+        [name] = (await run.wait_for(RunState.WAITING)).open_questions()
         tasks = [Task(run.id, name, how) for how in pair]
         acks = await race(tasks[0], tasks[1], nth % 2 == 0)
         won = who_won(await runtime.journal.read(run.id), name, acks)
@@ -165,7 +165,7 @@ def names_the_winner(late: Ack, first: Record) -> bool:
 async def to_the_end(run: RunHandle) -> None:
     """Deny what is asked about an edited call, and say that everybody is told."""
     async for _ in run.events():
-        now = await run.look()
+        now = await run.snapshot()
         for name in now.open_questions():
             if now.questions[name].kind == "approval":
                 await run.deny(name, by="cy", reason="no")

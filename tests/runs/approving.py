@@ -1,44 +1,18 @@
 """What the tests of approvals share: a bank that keeps every payment, and agents that pay."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import asynccontextmanager
-from pathlib import Path
+from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
-import pullcord
-from pullcord import Agent, Context, Habits, NotDone, RunHandle, Runtime
+from pullcord import Context, NotDone, RunHandle
 from pullcord.core.events import QuestionAsked
 from pullcord.core.values import load
 from pullcord.runtime.agents import Function
-from pullcord.runtime.hooks import Notify
-from pullcord.runtime.tools import Policies, Tool
-from pullcord.testing import ManualClock
+from pullcord.runtime.policy import Tool
 from tests.declaring import declared_as
-from tests.runs.stage import BOUND_S, seen
+from tests.runs.observed_runs import seen
 
 DAY_S: Final = 24 * 3600.0
-
-
-@asynccontextmanager
-async def office(
-    path: Path | str = ":memory:",
-    *,
-    clock: ManualClock | None = None,
-    habits: Habits | None = None,
-    tools: Policies | None = None,
-    notify: Notify | None = None,
-    **agents: "Agent | Function",
-) -> AsyncGenerator[Runtime]:
-    """A runtime that knows these agents, with bounded waits, also for its shutdown."""
-    async with (
-        asyncio.timeout(BOUND_S + 5),
-        pullcord.open(
-            path, agents=agents, clock=clock, habits=habits, tools=tools, notify=notify
-        ) as runtime,
-        asyncio.timeout(BOUND_S),
-    ):
-        yield runtime
 
 
 class Bank:
@@ -101,5 +75,5 @@ def args_of(asked: QuestionAsked) -> dict[str, Any]:
 
 async def open_cards(run: RunHandle) -> list[str]:
     """The approvals that can be answered now."""
-    now = await run.look()
+    now = await run.snapshot()
     return [name for name in now.open_questions() if now.questions[name].kind == "approval"]

@@ -8,18 +8,18 @@ from typing import Any, Final, TypeVar
 
 import pytest
 
-from pullcord import Call, Context, Habits, Receipt, Runtime
+from pullcord import Call, Context, Receipt, RunState, Runtime, Timing
 from pullcord.core.commands import Cancel
 from pullcord.core.events import StepInterrupted
 from pullcord.journal.clock import SystemClock
 from pullcord.journal.journal import Journal
-from pullcord.journal.ledger import Ledger
-from pullcord.journal.memory import MemoryStore
+from pullcord.journal.memory_store import MemoryStore
+from pullcord.journal.rules.ledger import Ledger
 from pullcord.journal.store import Store, Transaction
 from pullcord.testing.crashing import WrappedStore
 from tests.declaring import declared_as
 from tests.runs import some_tools
-from tests.runs.stage import BOUND_S, S
+from tests.runs.observed_runs import BOUND_S
 
 T = TypeVar("T")
 LAST: Final = 6  # records of a run that calls one tool, and one that never comes
@@ -59,13 +59,13 @@ async def cancelled_at(at: int, place: str, path: Path) -> tuple[Receipt, list[S
         return await ctx.tool(tool, str(path), "entered")
 
     store = CancellingStore(MemoryStore(), at)
-    habits = Habits(quiet_s=0.002, breath_s=0.001)
+    timing = Timing(quiet_s=0.002, breath_s=0.001)
     async with (
         asyncio.timeout(BOUND_S),
-        Runtime(Journal(store), agents={"agent": agent}, habits=habits) as runtime,
+        Runtime(Journal(store), agents={"agent": agent}, timing=timing) as runtime,
     ):
         run = await runtime.start("agent", run_id="r1")
-        await run.reached(S.CANCELLED, S.COMPLETED)
+        await run.wait_for(RunState.CANCELLED, RunState.COMPLETED)
         records = await runtime.journal.read("r1")
         receipt = await run.receipt()
     return receipt, [r.event for r in records if isinstance(r.event, StepInterrupted)]
@@ -75,7 +75,7 @@ async def cancelled_at(at: int, place: str, path: Path) -> tuple[Receipt, list[S
 async def test_what_never_began_is_neither_interrupted_nor_undone(
     place: str, tmp_path: Path
 ) -> None:
-    states: list[S] = []
+    states: list[RunState] = []
     headings: set[str] = set()
     for at in range(1, LAST + 1):
         path = tmp_path / f"{at}"
@@ -85,12 +85,12 @@ async def test_what_never_began_is_neither_interrupted_nor_undone(
         for step in receipt.steps:
             headings.add(step.heading)
             if "entered" in did:
-                assert step.heading == "undone" or receipt.state == S.COMPLETED, (at, step)
+                assert step.heading == "undone" or receipt.state == RunState.COMPLETED, (at, step)
             elif place != "process":  # a process begins before its function does
                 assert step.heading == "not_attempted", (at, step)
         if any(not event.began for event in interrupted):
             assert did == [], f"{at}: it began, or was undone"
         if "undone" in did and place != "process":
             assert did == ["entered", "undone"], at
-    assert states == [S.CANCELLED] * 4 + [S.COMPLETED] * 2
+    assert states == [RunState.CANCELLED] * 4 + [RunState.COMPLETED] * 2
     assert headings == {"not_attempted", "undone", "done"}

@@ -13,7 +13,17 @@ from typing import Any
 import pytest
 
 import pullcord
-from pullcord import Call, Context, Habits, Retry, RunHandle, Runtime, StepError, ToolContext
+from pullcord import (
+    Call,
+    Context,
+    Retry,
+    RunHandle,
+    RunState,
+    Runtime,
+    StepError,
+    Timing,
+    ToolContext,
+)
 from pullcord.core.events import (
     AttentionRaised,
     CancelRequested,
@@ -27,11 +37,20 @@ from pullcord.core.events import (
     UndoStarted,
 )
 from pullcord.errors import InvalidInput
-from pullcord.runtime.tools import Policy
+from pullcord.runtime.policy import Policy
 from tests.declaring import declared_as
 from tests.runs import undo_tools
-from tests.runs.office import Office, WatchedClock, calling, cancelled, step_of, until
-from tests.runs.stage import HASTY, S, children, events, happened, names, question, seen, stage
+from tests.runs.observed_runs import (
+    HASTY,
+    children,
+    events,
+    happened,
+    names,
+    question,
+    runtime_with,
+    seen,
+)
+from tests.runs.tool_maker import ToolMaker, WatchedClock, calling, cancelled, step_of, until
 from tests.runs.undo_tools import did, read
 
 HOUR = 3600.0
@@ -45,20 +64,20 @@ async def never() -> None:
 
 
 async def test_the_newest_is_undone_first() -> None:
-    office = Office()
-    async with stage(agent=calling(*office.tools("a b c"))) as runtime:
+    maker = ToolMaker()
+    async with runtime_with(agent=calling(*maker.tools("a b c"))) as runtime:
         run = await runtime.start("agent")
         receipt = await cancelled(run)
         undone = await happened(runtime, run.id, StepUndone)
-        steps = {step: known.name for step, known in (await run.look()).steps.items()}
-    assert office.did == ["do a", "do b", "do c", "undo c", "undo b", "undo a"]
+        steps = {step: known.name for step, known in (await run.snapshot()).steps.items()}
+    assert maker.did == ["do a", "do b", "do c", "undo c", "undo b", "undo a"]
     assert [steps[event.step] for event in undone] == ["c", "b", "a"]
     assert (receipt.undone, receipt.done, receipt.attention) == (("a", "b", "c"), (), ())
 
 
 @pytest.mark.parametrize("order", ["x y z", "z y x", "y z x"])
 async def test_of_parallel_branches_the_last_to_finish_is_undone_first(order: str) -> None:
-    office = Office()
+    maker = ToolMaker()
     gates = {name: asyncio.Event() for name in "xyz"}
 
     async def held(name: str) -> str:
@@ -67,31 +86,31 @@ async def test_of_parallel_branches_the_last_to_finish_is_undone_first(order: st
 
     async def agent(ctx: Context) -> None:
         async def one(name: str) -> None:
-            await ctx.branch(name).tool(office.tool(name, functools.partial(held, name)))
+            await ctx.branch(name).tool(maker.tool(name, functools.partial(held, name)))
 
         await asyncio.gather(*(one(name) for name in "xyz"))
         await ctx.ask("Go on?")
 
-    async with stage(agent=agent) as runtime:
+    async with runtime_with(agent=agent) as runtime:
         run = await runtime.start("agent")
         for nth, name in enumerate(order.split(), start=1):
             gates[name].set()
             await until_finished(run, nth)
         await cancelled(run)
-    assert office.undone == order.split()[::-1]
+    assert maker.undone == order.split()[::-1]
 
 
 async def until_finished(run: RunHandle, count: int) -> None:
-    while sum(s.status == "finished" for s in (await run.look()).steps.values()) < count:  # noqa: ASYNC110
+    while sum(s.status == "finished" for s in (await run.snapshot()).steps.values()) < count:  # noqa: ASYNC110
         await asyncio.sleep(0.001)
 
 
 async def test_a_tool_without_an_undo_is_kept_and_named() -> None:
-    office = Office()
-    tools = [office.tool("a"), office.tool("b", undo=None), office.tool("c")]
-    async with stage(agent=calling(*tools)) as runtime:
+    maker = ToolMaker()
+    tools = [maker.tool("a"), maker.tool("b", undo=None), maker.tool("c")]
+    async with runtime_with(agent=calling(*tools)) as runtime:
         receipt = await cancelled(await runtime.start("agent"))
-    assert office.undone == ["c", "a"]
+    assert maker.undone == ["c", "a"]
     assert (receipt.undone, receipt.done) == (("a", "c"), ("b",))
 
 
@@ -112,7 +131,7 @@ async def test_an_undo_is_handed_the_call_and_its_result() -> None:
         await ctx.tool(draft, "bo")
         await ctx.ask("Go on?")
 
-    async with stage(agent=agent) as runtime:
+    async with runtime_with(agent=agent) as runtime:
         run = await runtime.start("agent", run_id="r1")
         await cancelled(run)
         step = await step_of(run, "draft")
@@ -133,7 +152,7 @@ async def test_a_sync_undo_runs_in_a_process_of_its_own(tmp_path: Path) -> None:
         await ctx.tool(undo_tools.hold, book, "c", fails=1)
         await ctx.ask("Go on?")
 
-    async with stage(agent=agent) as runtime:
+    async with runtime_with(agent=agent) as runtime:
         receipt = await cancelled(await runtime.start("agent"))
     lines = [line for line in read(book) if line[0] != "as"]
     assert [line[:2] for line in lines[3:]] == [
@@ -187,22 +206,22 @@ async def finishes_all_the_same() -> str:
 async def test_what_happened_or_may_have_happened_is_undone_and_what_failed_is_not(
     work: Callable[[], Any], declared: dict[str, Any], known: str, result: object
 ) -> None:
-    office = Office()
+    maker = ToolMaker()
     begun = asyncio.Event()
 
     async def beginning() -> Any:
         begun.set()
         return await work()
 
-    tool = office.tool("a", beginning, **declared)
-    async with stage(agent=calling(tool)) as runtime:
+    tool = maker.tool("a", beginning, **declared)
+    async with runtime_with(agent=calling(tool)) as runtime:
         run = await runtime.start("agent")
         is_held = known in ("interrupted", "late")
         await (begun.wait() if is_held else question(run))
         await run.cancel()
         receipt = await run.receipt()
     expected = [(known, result)] if known else []
-    assert [(call.known, call.result) for call in office.calls] == expected
+    assert [(call.known, call.result) for call in maker.calls] == expected
     assert receipt.undone == (("a",) if known else ())
     assert receipt.failed == (() if known else ("a",))
 
@@ -210,14 +229,14 @@ async def test_what_happened_or_may_have_happened_is_undone_and_what_failed_is_n
 async def test_a_result_in_the_same_instant_as_the_cancel_is_undone() -> None:
     """However the race ends, what was made is taken back, with its result."""
     for ahead in range(4):
-        office, begun, gate = Office(), asyncio.Event(), asyncio.Event()
+        maker, begun, gate = ToolMaker(), asyncio.Event(), asyncio.Event()
 
         async def held(begun: asyncio.Event = begun, gate: asyncio.Event = gate) -> str:
             begun.set()
             await gate.wait()
             return "made"
 
-        async with stage(agent=calling(office.tool("a", held))) as runtime:
+        async with runtime_with(agent=calling(maker.tool("a", held))) as runtime:
             run = await runtime.start("agent")
             await begun.wait()
             gate.set()
@@ -225,7 +244,7 @@ async def test_a_result_in_the_same_instant_as_the_cancel_is_undone() -> None:
                 await asyncio.sleep(0)
             await run.cancel()
             receipt = await run.receipt()
-        [call] = office.calls
+        [call] = maker.calls
         assert (call.result, call.known in ("finished", "late")) == ("made", True)
         assert (receipt.undone, receipt.done, receipt.interrupted) == (("a",), (), ())
 
@@ -233,23 +252,23 @@ async def test_a_result_in_the_same_instant_as_the_cancel_is_undone() -> None:
 async def test_what_a_restart_has_left_in_doubt_is_undone_and_no_doubt_is_left(
     tmp_path: Path,
 ) -> None:
-    office, begun = Office(), asyncio.Event()
+    maker, begun = ToolMaker(), asyncio.Event()
 
     async def hangs() -> None:
         begun.set()
         await never()
 
-    agent = calling(office.tool("a"), office.tool("b", hangs))
-    async with stage(tmp_path / "runs.db", habits=HASTY, agent=agent) as runtime:
+    agent = calling(maker.tool("a"), maker.tool("b", hangs))
+    async with runtime_with(tmp_path / "runs.db", timing=HASTY, agent=agent) as runtime:
         await runtime.start("agent", run_id="r1")
         await begun.wait()
-    async with stage(tmp_path / "runs.db", agent=agent) as runtime:
+    async with runtime_with(tmp_path / "runs.db", agent=agent) as runtime:
         run = await runtime.get("r1")
         await question(run)
-        assert len((await run.look()).attention) == 1
+        assert len((await run.snapshot()).attention) == 1
         await run.cancel()
         receipt = await run.receipt()
-    assert [(call.tool, call.known, call.args, call.result) for call in office.calls] == [
+    assert [(call.tool, call.known, call.args, call.result) for call in maker.calls] == [
         ("b", "in_doubt", {}, None),
         ("a", "finished", {}, "made by a"),
     ]
@@ -258,28 +277,28 @@ async def test_what_a_restart_has_left_in_doubt_is_undone_and_no_doubt_is_left(
 
 async def test_what_an_attempt_before_may_have_done_is_not_forgotten(tmp_path: Path) -> None:
     """Cut off by a restart, tried again and refused: the first attempt may have had its effect."""
-    office, begun = Office(), asyncio.Event()
+    maker, begun = ToolMaker(), asyncio.Event()
 
     async def hangs_then_fails() -> None:
-        if office.did.count("do a") == 1:
+        if maker.did.count("do a") == 1:
             begun.set()
             await never()
         raise ConnectionError("declined")
 
-    agent = calling(office.tool("a", hangs_then_fails, effect="idempotent"))
-    async with stage(tmp_path / "runs.db", habits=HASTY, agent=agent) as runtime:
+    agent = calling(maker.tool("a", hangs_then_fails, effect="idempotent"))
+    async with runtime_with(tmp_path / "runs.db", timing=HASTY, agent=agent) as runtime:
         await runtime.start("agent", run_id="r1")
         await begun.wait()
-    async with stage(tmp_path / "runs.db", agent=agent) as runtime:
+    async with runtime_with(tmp_path / "runs.db", agent=agent) as runtime:
         receipt = await cancelled(await runtime.get("r1"))
-    assert office.did == ["do a", "do a", "undo a"]
+    assert maker.did == ["do a", "do a", "undo a"]
     assert receipt.undone == ("a",)
 
 
 async def test_what_did_not_happen_by_its_probes_word_and_then_failed_is_not_undone(
     tmp_path: Path,
 ) -> None:
-    office, begun = Office(), asyncio.Event()
+    maker, begun = ToolMaker(), asyncio.Event()
 
     async def hangs_then_fails() -> None:
         if not begun.is_set():
@@ -290,13 +309,13 @@ async def test_what_did_not_happen_by_its_probes_word_and_then_failed_is_not_und
     async def probe(_call: Call) -> bool:
         return False
 
-    agent = calling(office.tool("a", hangs_then_fails, probe=probe))
-    async with stage(tmp_path / "runs.db", habits=HASTY, agent=agent) as runtime:
+    agent = calling(maker.tool("a", hangs_then_fails, probe=probe))
+    async with runtime_with(tmp_path / "runs.db", timing=HASTY, agent=agent) as runtime:
         await runtime.start("agent", run_id="r1")
         await begun.wait()
-    async with stage(tmp_path / "runs.db", agent=agent) as runtime:
+    async with runtime_with(tmp_path / "runs.db", agent=agent) as runtime:
         receipt = await cancelled(await runtime.get("r1"))
-    assert office.did == ["do a", "do a"]
+    assert maker.did == ["do a", "do a"]
     assert (receipt.undone, receipt.failed) == ((), ("a",))
 
 
@@ -305,16 +324,16 @@ async def test_what_did_not_happen_by_its_probes_word_and_then_failed_is_not_und
 
 @pytest.mark.parametrize("times", [1, 2, 99])
 async def test_an_undo_that_fails_is_tried_three_times_and_then_named(times: int) -> None:
-    office, clock = Office(fails={"b": times}), WatchedClock()
+    maker, clock = ToolMaker(fails={"b": times}), WatchedClock()
     again = Retry(attempts=3, wait_s=HOUR, wait_max_s=9 * HOUR)
-    tools = office.tools("a b c", undo_retry=again)
-    async with stage(clock=clock, agent=calling(*tools)) as runtime:
+    tools = maker.tools("a b c", undo_retry=again)
+    async with runtime_with(clock=clock, agent=calling(*tools)) as runtime:
         run = await runtime.start("agent")
         await question(run)
         await run.cancel()
         for wait_s in [HOUR, 2 * HOUR][:times]:
             await until(lambda wait_s=wait_s: wait_s in clock.asked)
-            assert office.undone.count("a") == 0, "an older one before it was decided"
+            assert maker.undone.count("a") == 0, "an older one before it was decided"
             clock.advance(wait_s)
         receipt = await run.receipt()
         step = await step_of(run, "b")
@@ -322,7 +341,7 @@ async def test_an_undo_that_fails_is_tried_three_times_and_then_named(times: int
         failed = await happened(runtime, run.id, UndoFailed)
         raised = await happened(runtime, run.id, AttentionRaised)
     calls = min(times + 1, 3)
-    assert office.undone == ["c", *["b"] * calls, "a"]
+    assert maker.undone == ["c", *["b"] * calls, "a"]
     assert [wait for wait in clock.asked if wait >= HOUR] == [HOUR, 2 * HOUR][: calls - 1]
     attempts = [(event.attempt, event.error) for event in started if event.step == step]
     error = "ConnectionError: no line to b"
@@ -349,8 +368,10 @@ async def test_an_undo_that_fails_is_tried_three_times_and_then_named(times: int
 async def test_the_waits_between_attempts_double_up_to_a_bound(
     retry: Retry, waits: list[int]
 ) -> None:
-    office, clock = Office(fails={"a": 99}), WatchedClock()
-    async with stage(clock=clock, agent=calling(office.tool("a", undo_retry=retry))) as runtime:
+    maker, clock = ToolMaker(fails={"a": 99}), WatchedClock()
+    async with runtime_with(
+        clock=clock, agent=calling(maker.tool("a", undo_retry=retry))
+    ) as runtime:
         run = await runtime.start("agent")
         await question(run)
         await run.cancel()
@@ -359,15 +380,15 @@ async def test_the_waits_between_attempts_double_up_to_a_bound(
             clock.advance(wait * HOUR)
         assert (await run.receipt()).could_not_undo == ("a",)
     assert [wait / HOUR for wait in clock.asked if wait >= HOUR] == waits
-    assert office.undone == ["a"] * retry.attempts
+    assert maker.undone == ["a"] * retry.attempts
 
 
 async def test_an_undo_that_hangs_is_ended_by_its_time() -> None:
-    office = Office(held=["a"])
-    tool = office.tool("a", undo_timeout_s=0.02, undo_retry=Retry(attempts=2, wait_s=0))
-    async with stage(agent=calling(tool)) as runtime:
+    maker = ToolMaker(held=["a"])
+    tool = maker.tool("a", undo_timeout_s=0.02, undo_retry=Retry(attempts=2, wait_s=0))
+    async with runtime_with(agent=calling(tool)) as runtime:
         receipt = await cancelled(await runtime.start("agent"))
-    assert office.undone == ["a", "a"]
+    assert maker.undone == ["a", "a"]
     assert receipt.could_not_undo == ("a",)
     assert "TimeoutError: it took longer than 0.02 s" in receipt.attention[0]
 
@@ -379,7 +400,7 @@ async def test_a_process_undo_that_hangs_is_killed_before_the_next_attempt(tmp_p
         await ctx.tool(undo_tools.lock, book, "a")
         await ctx.ask("Go on?")
 
-    async with stage(agent=agent) as runtime:
+    async with runtime_with(agent=agent) as runtime:
         receipt = await cancelled(await runtime.start("agent"))
         assert is_dead(book)
     assert did(book)[:2] == ["do a", "undo a"]
@@ -420,9 +441,9 @@ async def test_an_undo_that_cannot_be_ended_is_not_begun_beside_itself(is_thread
 
     undo = blocking if is_thread else stubborn
     retry = Retry(attempts=3, wait_s=0)
-    office = Office()
-    tool = office.tool("a", undo=undo, undo_timeout_s=0.02, undo_retry=retry)
-    async with stage(habits=Habits(stop_grace_s=0.02), agent=calling(tool)) as runtime:
+    maker = ToolMaker()
+    tool = maker.tool("a", undo=undo, undo_timeout_s=0.02, undo_retry=retry)
+    async with runtime_with(timing=Timing(stop_grace_s=0.02), agent=calling(tool)) as runtime:
         receipt = await cancelled(await runtime.start("agent"))
         gate.set()
         await until(lambda: not under_way)
@@ -434,13 +455,13 @@ async def test_an_undo_that_cannot_be_ended_is_not_begun_beside_itself(is_thread
 async def test_whatever_an_undo_raises_it_is_named_and_the_others_go_on(
     error: BaseException,
 ) -> None:
-    office = Office()
+    maker = ToolMaker()
 
     async def leaves(_call: Call) -> None:
         raise error
 
-    tools = [office.tool("a"), office.tool("b", undo=leaves), office.tool("c")]
-    async with stage(agent=calling(*tools)) as runtime:
+    tools = [maker.tool("a"), maker.tool("b", undo=leaves), maker.tool("c")]
+    async with runtime_with(agent=calling(*tools)) as runtime:
         receipt = await cancelled(await runtime.start("agent"))
     assert (receipt.undone, receipt.could_not_undo) == (("a", "c"), ("b",))
     assert type(error).__name__ in receipt.attention[0]
@@ -449,10 +470,10 @@ async def test_whatever_an_undo_raises_it_is_named_and_the_others_go_on(
 async def test_an_undo_that_returns_an_awaitable_is_waited_for() -> None:
     """A function around an async one, an object with an async `__call__`: what it gives back is
     what has to happen."""
-    office = Office()
+    maker = ToolMaker()
 
     async def later(call: Call) -> None:
-        office.did.append(f"undo {call.tool}")
+        maker.did.append(f"undo {call.tool}")
 
     class Discarding:
         async def __call__(self, call: Call) -> None:
@@ -462,13 +483,13 @@ async def test_an_undo_that_returns_an_awaitable_is_waited_for() -> None:
         return later(call)
 
     tools = [
-        office.tool("a", undo=discard),
-        office.tool("b", undo=Discarding()),
-        office.tool("c", undo=functools.partial(later)),
+        maker.tool("a", undo=discard),
+        maker.tool("b", undo=Discarding()),
+        maker.tool("c", undo=functools.partial(later)),
     ]
-    async with stage(agent=calling(*tools)) as runtime:
+    async with runtime_with(agent=calling(*tools)) as runtime:
         receipt = await cancelled(await runtime.start("agent"))
-    assert office.undone == ["c", "b", "a"]
+    assert maker.undone == ["c", "b", "a"]
     assert receipt.undone == ("a", "b", "c")
 
 
@@ -476,54 +497,54 @@ async def test_an_undo_that_returns_an_awaitable_is_waited_for() -> None:
 
 
 async def test_a_second_cancel_hurries_and_abandons_nothing() -> None:
-    office = Office(held=["b"])
-    async with stage(agent=calling(*office.tools("a b c"))) as runtime:
+    maker = ToolMaker(held=["b"])
+    async with runtime_with(agent=calling(*maker.tools("a b c"))) as runtime:
         run = await runtime.start("agent")
         await question(run)
         await run.cancel()
-        await office.undoing.wait()
+        await maker.undoing.wait()
         again = await run.cancel(now=True)
         more = [await run.cancel(now=True), await run.cancel()]
         await seen(run, Hurried)
-        office.go_on.set()
+        maker.go_on.set()
         receipt = await run.receipt()
     assert (again.verdict, [ack.verdict for ack in more]) == ("applied", ["already"] * 2)
-    assert office.undone == ["c", "b", "a"]
+    assert maker.undone == ["c", "b", "a"]
     assert receipt.undone == ("a", "b", "c")
 
 
 async def test_a_second_cancel_ends_the_waits_between_attempts() -> None:
-    office = Office(fails={"a": 99, "b": 2})
-    tools = office.tools("a b", undo_retry=Retry(attempts=3, wait_s=HOUR, wait_max_s=9 * HOUR))
+    maker = ToolMaker(fails={"a": 99, "b": 2})
+    tools = maker.tools("a b", undo_retry=Retry(attempts=3, wait_s=HOUR, wait_max_s=9 * HOUR))
     clock = WatchedClock()
-    async with stage(clock=clock, agent=calling(*tools)) as runtime:
+    async with runtime_with(clock=clock, agent=calling(*tools)) as runtime:
         run = await runtime.start("agent")
         await question(run)
         await run.cancel()
         await until(lambda: HOUR in clock.asked)
         await run.cancel(now=True)
         receipt = await run.receipt()
-    assert office.undone == ["b", "b", "b", "a", "a", "a"]
+    assert maker.undone == ["b", "b", "b", "a", "a", "a"]
     assert (receipt.undone, receipt.could_not_undo) == (("b",), ("a",))
 
 
 async def test_a_cancel_that_is_in_a_hurry_from_the_start_undoes_all_the_same() -> None:
-    office = Office(fails={"b": 1})
-    tools = office.tools("a b", undo_retry=Retry(attempts=3, wait_s=HOUR, wait_max_s=9 * HOUR))
-    async with stage(clock=WatchedClock(), agent=calling(*tools)) as runtime:
+    maker = ToolMaker(fails={"b": 1})
+    tools = maker.tools("a b", undo_retry=Retry(attempts=3, wait_s=HOUR, wait_max_s=9 * HOUR))
+    async with runtime_with(clock=WatchedClock(), agent=calling(*tools)) as runtime:
         receipt = await cancelled(await runtime.start("agent"), now=True)
-    assert office.undone == ["b", "b", "a"]
+    assert maker.undone == ["b", "b", "a"]
     assert receipt.undone == ("a", "b")
 
 
 @pytest.mark.parametrize("verb", ["pause", "resume", "redirect", "undo"])
 async def test_it_is_neither_paused_nor_redirected(verb: str) -> None:
-    office = Office(held=["b"])
-    async with stage(agent=calling(*office.tools("a b"))) as runtime:
+    maker = ToolMaker(held=["b"])
+    async with runtime_with(agent=calling(*maker.tools("a b"))) as runtime:
         run = await runtime.start("agent")
         await question(run)
         cancel = await run.cancel()
-        await office.undoing.wait()
+        await maker.undoing.wait()
         before = await names(runtime, run.id)
         match verb:
             case "redirect":
@@ -533,7 +554,7 @@ async def test_it_is_neither_paused_nor_redirected(verb: str) -> None:
             case _:
                 ack = await getattr(run, verb)()
         after = await names(runtime, run.id)
-        office.go_on.set()
+        maker.go_on.set()
         receipt = await run.receipt()
     expected = ("already", "") if verb == "undo" else ("too_late", "cancelling")
     assert (ack.verdict, ack.reason, ack.seq) == (*expected, cancel.seq)
@@ -542,14 +563,14 @@ async def test_it_is_neither_paused_nor_redirected(verb: str) -> None:
 
 
 async def test_a_weaker_cancel_does_not_take_the_undo_back() -> None:
-    office = Office(held=["b"])
-    async with stage(agent=calling(*office.tools("a b"))) as runtime:
+    maker = ToolMaker(held=["b"])
+    async with runtime_with(agent=calling(*maker.tools("a b"))) as runtime:
         run = await runtime.start("agent")
         await question(run)
         await run.cancel()
-        await office.undoing.wait()
+        await maker.undoing.wait()
         again = await run.cancel(undo=False, back_to=await step_of(run, "b"))
-        office.go_on.set()
+        maker.go_on.set()
         receipt = await run.receipt()
     assert again.verdict == "already"
     assert receipt.undone == ("a", "b")
@@ -559,13 +580,13 @@ async def test_a_weaker_cancel_does_not_take_the_undo_back() -> None:
 
 
 async def test_without_undo_nothing_is_undone_and_the_record_says_so() -> None:
-    office = Office()
-    async with stage(agent=calling(*office.tools("a b"))) as runtime:
+    maker = ToolMaker()
+    async with runtime_with(agent=calling(*maker.tools("a b"))) as runtime:
         run = await runtime.start("agent")
         receipt = await cancelled(run, undo=False)
         [asked] = await happened(runtime, run.id, CancelRequested)
         assert await happened(runtime, run.id, UndoStarted) == []
-    assert office.undone == []
+    assert maker.undone == []
     assert (receipt.done, receipt.undone, receipt.attention) == (("a", "b"), (), ())
     assert [line.undoable for line in receipt.steps] == [True, True]
     assert asked.undo is False
@@ -573,36 +594,36 @@ async def test_without_undo_nothing_is_undone_and_the_record_says_so() -> None:
 
 @pytest.mark.parametrize(("kept", "undone"), [("a", "c b"), ("b", "c"), ("c", "")])
 async def test_back_to_a_step_keeps_it_and_what_was_done_before_it(kept: str, undone: str) -> None:
-    office = Office()
-    async with stage(agent=calling(*office.tools("a b c"))) as runtime:
+    maker = ToolMaker()
+    async with runtime_with(agent=calling(*maker.tools("a b c"))) as runtime:
         run = await runtime.start("agent")
         await question(run)
         receipt = await cancelled(run, back_to=await step_of(run, kept))
-    assert office.undone == undone.split()
+    assert maker.undone == undone.split()
     assert set(receipt.undone) == set(undone.split())
     assert set(receipt.done) == set("abc") - set(undone.split())
 
 
 async def test_back_to_a_step_that_is_under_way_keeps_it_with_all_before_it() -> None:
-    office, begun = Office(), asyncio.Event()
+    maker, begun = ToolMaker(), asyncio.Event()
 
     async def hangs() -> None:
         begun.set()
         await never()
 
-    tools = [office.tool("a"), office.tool("b", hangs)]
-    async with stage(agent=calling(*tools)) as runtime:
+    tools = [maker.tool("a"), maker.tool("b", hangs)]
+    async with runtime_with(agent=calling(*tools)) as runtime:
         run = await runtime.start("agent")
         await begun.wait()
         await run.cancel(back_to=await step_of(run, "b"))
         receipt = await run.receipt()
-    assert office.undone == []
+    assert maker.undone == []
     assert (receipt.done, receipt.interrupted) == (("a",), ("b",))
 
 
 async def test_back_to_a_step_that_never_was_is_refused_and_nothing_is_cancelled() -> None:
-    office = Office()
-    async with stage(agent=calling(office.tool("a"))) as runtime:
+    maker = ToolMaker()
+    async with runtime_with(agent=calling(maker.tool("a"))) as runtime:
         run = await runtime.start("agent")
         await question(run)
         before = await names(runtime, run.id)
@@ -612,50 +633,54 @@ async def test_back_to_a_step_that_never_was_is_refused_and_nothing_is_cancelled
         assert await names(runtime, run.id) == before
         await run.cancel()
         await run.receipt()
-    assert office.undone == ["a"]
+    assert maker.undone == ["a"]
 
 
 # --- with children, with what is deferred, on a thread, as a fork ---
 
 
-def family(office: Office) -> dict[str, Any]:
+def family(maker: ToolMaker) -> dict[str, Any]:
     async def child(ctx: Context) -> None:
-        await ctx.tool(office.tool("c1"))
-        await ctx.tool(office.tool("c2"))
+        await ctx.tool(maker.tool("c1"))
+        await ctx.tool(maker.tool("c2"))
         await ctx.ask("Go on?")
 
     async def parent(ctx: Context) -> None:
-        await ctx.tool(office.tool("p1"))
+        await ctx.tool(maker.tool("p1"))
         spawned = await ctx.spawn("child")
-        await ctx.tool(office.tool("p2"))
+        await ctx.tool(maker.tool("p2"))
         await spawned.result()
 
     return {"parent": parent, "child": child}
 
 
-def newest_first(office: Office) -> list[str]:
-    did = [line.removeprefix("do ") for line in office.did if line.startswith("do ")]
+def newest_first(maker: ToolMaker) -> list[str]:
+    did = [line.removeprefix("do ") for line in maker.did if line.startswith("do ")]
     return did[::-1]
 
 
 async def test_a_child_that_lives_is_undone_with_its_parent_newest_first() -> None:
-    office = Office(held=["c2"])
-    async with stage(**family(office)) as runtime:
+    maker = ToolMaker(held=["c2"])
+    async with runtime_with(**family(maker)) as runtime:
         run = await runtime.start("parent")
-        child = await asked_child(runtime, run, office)
+        child = await asked_child(runtime, run, maker)
         await run.cancel()
-        await office.undoing.wait()
-        assert not {"c1", "p1"}.intersection(office.undone)
-        office.go_on.set()
+        await maker.undoing.wait()
+        assert not {"c1", "p1"}.intersection(maker.undone)
+        maker.go_on.set()
         mine, its = await run.receipt(), await child.receipt()
-    assert office.undone == newest_first(office)
-    assert (mine.undone[:2], its.undone, its.state) == (("p1", "p2"), ("c1", "c2"), S.CANCELLED)
+    assert maker.undone == newest_first(maker)
+    assert (mine.undone[:2], its.undone, its.state) == (
+        ("p1", "p2"),
+        ("c1", "c2"),
+        RunState.CANCELLED,
+    )
     assert len(mine.undone) == 4
 
 
-async def asked_child(runtime: Runtime, run: RunHandle, office: Office) -> RunHandle:
+async def asked_child(runtime: Runtime, run: RunHandle, maker: ToolMaker) -> RunHandle:
     """The one child, when it asks and its parent has done all it can."""
-    await until(lambda: "do p2" in office.did)
+    await until(lambda: "do p2" in maker.did)
     await until_finished(run, 2)
     [child] = await children(runtime, run)
     await question(child)
@@ -664,44 +689,44 @@ async def asked_child(runtime: Runtime, run: RunHandle, office: Office) -> RunHa
 
 async def test_back_to_a_step_of_the_parent_stops_the_child_too() -> None:
     """A child knows nothing of its parent's steps; it is stopped with it all the same."""
-    office = Office()
-    async with stage(**family(office)) as runtime:
+    maker = ToolMaker()
+    async with runtime_with(**family(maker)) as runtime:
         run = await runtime.start("parent")
-        child = await asked_child(runtime, run, office)
+        child = await asked_child(runtime, run, maker)
         ack = await run.cancel(back_to=await step_of(run, "p1"))
         assert ack.holds
-        assert (await child.look()).state in (S.CANCELLING, S.CANCELLED)
+        assert (await child.snapshot()).state in (RunState.CANCELLING, RunState.CANCELLED)
         mine, its = await run.receipt(), await child.receipt()
-    assert office.undone == newest_first(office)[:-1]
+    assert maker.undone == newest_first(maker)[:-1]
     assert (mine.done, mine.undone[0], its.undone) == (("p1",), "p2", ("c1", "c2"))
 
 
 async def test_without_undo_the_children_are_not_undone_either() -> None:
-    office = Office()
-    async with stage(**family(office)) as runtime:
+    maker = ToolMaker()
+    async with runtime_with(**family(maker)) as runtime:
         run = await runtime.start("parent")
-        child = await asked_child(runtime, run, office)
+        child = await asked_child(runtime, run, maker)
         await run.cancel(undo=False)
         mine, its = await run.receipt(), await child.receipt()
-    assert office.undone == []
+    assert maker.undone == []
     assert (mine.done[:2], len(mine.done), its.done) == (("p1", "p2"), 4, ("c1", "c2"))
 
 
 @pytest.mark.parametrize("ends_by", ["cancel", "cancel without undo", "failure", "return"])
 async def test_what_is_deferred_is_released_last_however_the_run_ends(ends_by: str) -> None:
-    office = Office(fails={"b": 99})
+    maker = ToolMaker(fails={"b": 99})
 
     async def agent(ctx: Context) -> None:
         async def unlock() -> None:
-            office.did.append("release")
+            maker.did.append("release")
 
         await ctx.defer(unlock)
-        for tool in office.tools("a b"):
+        for tool in maker.tools("a b"):
             await ctx.tool(tool)
         if await ctx.ask("Go on?") == "fail":
             raise ValueError("no")
 
-    async with stage(agent=agent) as runtime:
+    async with runtime_with(agent=agent) as runtime:
         run = await runtime.start("agent")
         asked = await question(run)
         match ends_by:
@@ -715,17 +740,17 @@ async def test_what_is_deferred_is_released_last_however_the_run_ends(ends_by: s
         assert len(await happened(runtime, run.id, Deferred)) == 1
         assert len(await happened(runtime, run.id, Released)) == 1
     undoing = ["undo b"] * 3 + ["undo a"] if ends_by == "cancel" else []
-    assert office.did == ["do a", "do b", *undoing, "release"]
+    assert maker.did == ["do a", "do b", *undoing, "release"]
 
 
 async def test_the_next_run_on_the_thread_is_not_told_that_it_was_done() -> None:
-    office, told = Office(), list[Any]()
+    maker, told = ToolMaker(), list[Any]()
 
     async def second(ctx: Context) -> None:
         told.extend(await ctx.history())
 
-    tools = [office.tool("a"), office.tool("b", undo=None)]
-    async with stage(first=calling(*tools), second=second) as runtime:
+    tools = [maker.tool("a"), maker.tool("b", undo=None)]
+    async with runtime_with(first=calling(*tools), second=second) as runtime:
         await cancelled(await runtime.start("first", thread="t1"))
         await (await runtime.start("second", thread="t1")).result()
     [turn] = told
@@ -733,58 +758,58 @@ async def test_the_next_run_on_the_thread_is_not_told_that_it_was_done() -> None
 
 
 async def test_a_fork_carries_out_again_what_was_undone_and_keeps_what_was_not() -> None:
-    office = Office()
-    tools = [office.tool("a", undo=None), office.tool("b")]
-    async with stage(agent=calling(*tools)) as runtime:
+    maker = ToolMaker()
+    tools = [maker.tool("a", undo=None), maker.tool("b")]
+    async with runtime_with(agent=calling(*tools)) as runtime:
         run = await runtime.start("agent")
         await cancelled(run)
         fork = await run.fork()
         await fork.answer(await question(fork), "yes")
         assert await fork.result() == "yes"
         await cancelled(await run.fork())
-    assert office.did == ["do a", "do b", "undo b", "do b", "do b", "undo b"]
+    assert maker.did == ["do a", "do b", "undo b", "do b", "do b", "undo b"]
 
 
 async def test_a_fork_from_before_the_cancel_does_not_lean_on_what_is_undone_since() -> None:
-    office = Office()
-    async with stage(agent=calling(office.tool("a"))) as runtime:
+    maker = ToolMaker()
+    async with runtime_with(agent=calling(maker.tool("a"))) as runtime:
         run = await runtime.start("agent")
         await question(run)
-        before = (await run.look()).seq
+        before = (await run.snapshot()).seq
         await cancelled(run)
         fork = await run.fork(at=before)
         await fork.answer(await question(fork), "yes")
         await fork.result()
-    assert office.did == ["do a", "undo a", "do a"]
+    assert maker.did == ["do a", "undo a", "do a"]
 
 
 async def test_a_fork_while_it_is_being_undone_does_not_lean_on_what_goes_away() -> None:
     """Nobody knows yet whether it will be undone: a person is asked before it is done again."""
-    office = Office(held=["a"])
-    async with stage(agent=calling(office.tool("a"))) as runtime:
+    maker = ToolMaker(held=["a"])
+    async with runtime_with(agent=calling(maker.tool("a"))) as runtime:
         run = await runtime.start("agent")
         await question(run)
         await run.cancel()
-        await office.undoing.wait()
+        await maker.undoing.wait()
         fork = await run.fork()
         assert await question(fork) == "doubts"
-        assert office.did.count("do a") == 1
-        office.go_on.set()
+        assert maker.did.count("do a") == 1
+        maker.go_on.set()
         await run.receipt()
         await fork.answer("doubts", "run")
         await question(fork, nth=2)
-    assert office.did.count("do a") == 2
+    assert maker.did.count("do a") == 2
 
 
 async def test_a_quarantined_run_is_undone_and_nothing_of_it_is_told() -> None:
-    office = Office(fails={"a": 99})
-    tools = [office.tool("a"), office.tool("b")]
-    async with stage(agent=calling(*tools)) as runtime:
+    maker = ToolMaker(fails={"a": 99})
+    tools = [maker.tool("a"), maker.tool("b")]
+    async with runtime_with(agent=calling(*tools)) as runtime:
         run = await runtime.start("agent")
         receipt = await cancelled(run, quarantine=True)
         told = [item async for _, item in run.events()]
         raised = [e for e in await events(runtime, run.id) if isinstance(e, UndoFailed)]
-    assert [call.result for call in office.calls[:1]] == ["made by b"]
+    assert [call.result for call in maker.calls[:1]] == ["made by b"]
     assert (receipt.undone, receipt.could_not_undo) == (("b",), ("a",))
     assert raised[0].error == "ConnectionError: no line to a"
     assert "no line to" not in f"{told} {receipt}"
@@ -831,12 +856,12 @@ async def test_how_an_undo_is_tried_is_checked_where_it_is_declared_or_works(
     declared: dict[str, Any],
 ) -> None:
     """What was let through must not keep a cancel from ever coming to its end."""
-    office = Office()
+    maker = ToolMaker()
     try:
-        tool = office.tool("a", **declared)
+        tool = maker.tool("a", **declared)
     except InvalidInput:
         return
-    async with stage(agent=calling(tool)) as runtime:
+    async with runtime_with(agent=calling(tool)) as runtime:
         receipt = await cancelled(await runtime.start("agent"))
     assert receipt.undone == ("a",)
 
@@ -872,12 +897,12 @@ async def test_an_undo_that_is_a_command_is_run(tmp_path: Path) -> None:
     def remove(call: Call) -> list[str]:
         return ["rm", str(made)]
 
-    office = Office()
+    maker = ToolMaker()
     try:
-        tool = office.tool("a", make, undo=remove)
+        tool = maker.tool("a", make, undo=remove)
     except InvalidInput:
         return  # to refuse it is as good
-    async with stage(agent=calling(tool)) as runtime:
+    async with runtime_with(agent=calling(tool)) as runtime:
         receipt = await cancelled(await runtime.start("agent"))
     assert made.exists() == (receipt.undone == ())
 
@@ -890,7 +915,7 @@ async def test_an_undo_that_is_itself_a_once_tool_is_called_once(tmp_path: Path)
         await ctx.tool(undo_tools.grant, book, "b", fails=1)
         await ctx.ask("Go on?")
 
-    async with stage(agent=agent) as runtime:
+    async with runtime_with(agent=agent) as runtime:
         receipt = await cancelled(await runtime.start("agent"))
     assert did(book) == ["do a", "do b", "undo b", "undo a"]
     assert len(receipt.undone) == len(receipt.could_not_undo) == 1
@@ -902,19 +927,19 @@ async def test_what_a_tool_does_that_could_not_be_stopped_is_pointed_out_until_i
 ) -> None:
     """It goes on in its thread, and has its effect when its run has ended. An undo before that
     would count for nothing; whoever asks for it afterwards gets it."""
-    office, gate, begun = Office(), threading.Event(), asyncio.Event()
+    maker, gate, begun = ToolMaker(), threading.Event(), asyncio.Event()
     loop = asyncio.get_running_loop()
 
     def make() -> str:
         loop.call_soon_threadsafe(begun.set)
         gate.wait(60)
-        office.did.append("do a")
+        maker.did.append("do a")
         return "made"
 
     make.__name__ = "a"
-    undo = declared_as(effect=undo_effect)(office.undo)
+    undo = declared_as(effect=undo_effect)(maker.undo)
     tool = pullcord.tool(run_in="thread", undo=undo, stop_grace_s=0)(make)
-    async with stage(agent=calling(tool)) as runtime:
+    async with runtime_with(agent=calling(tool)) as runtime:
         run = await runtime.start("agent")
         await begun.wait()
         await run.cancel()
@@ -928,24 +953,24 @@ async def test_what_a_tool_does_that_could_not_be_stopped_is_pointed_out_until_i
         assert (receipt.undone, receipt.could_not_undo) == ((), ("a",))
         assert any(f"pullcord undo {run.id}" in text for text in receipt.attention)
     assert any("may still be going on" in text for text in before.attention)
-    assert office.did == ["do a", "undo a"]
-    assert [(call.known, call.result) for call in office.calls] == [("late", "made")]
+    assert maker.did == ["do a", "undo a"]
+    assert [(call.known, call.result) for call in maker.calls] == [("late", "made")]
     assert (after.undone, after.attention) == (("a",), ())
 
 
 async def test_what_took_too_long_and_cannot_be_stopped_is_not_called_undone() -> None:
     """Its time was over, its agent went on, and so did its thread."""
-    office, gate = Office(), threading.Event()
+    maker, gate = ToolMaker(), threading.Event()
 
     def make() -> str:
         gate.wait(60)
-        office.did.append("do a")
+        maker.did.append("do a")
         return "made"
 
     make.__name__ = "a"
     declared: dict[str, Any] = {"timeout_s": 0.01, "stop_grace_s": 0}
-    tool = declared_as(run_in="thread", undo=office.undo, **declared)(make)
-    async with stage(agent=calling(tool)) as runtime:
+    tool = declared_as(run_in="thread", undo=maker.undo, **declared)(make)
+    async with runtime_with(agent=calling(tool)) as runtime:
         run = await runtime.start("agent")
         before = await cancelled(run)
         gate.set()
@@ -953,7 +978,7 @@ async def test_what_took_too_long_and_cannot_be_stopped_is_not_called_undone() -
         await run.undo()
         after = await run.receipt()
     assert any("may still be going on" in text for text in before.attention)
-    assert office.did[-2:] == ["do a", "undo a"], "its effect is there, and nobody takes it back"
+    assert maker.did[-2:] == ["do a", "undo a"], "its effect is there, and nobody takes it back"
     assert after.undone == ("a",)
 
 
@@ -978,23 +1003,23 @@ async def test_calls_of_tools_with_one_name_are_each_undone_in_their_own_way() -
         await ctx.exec("true", key="3")
         await ctx.ask("Go on?")
 
-    async with stage(agent=agent) as runtime:
+    async with runtime_with(agent=agent) as runtime:
         receipt = await cancelled(await runtime.start("agent"))
     assert done == ["second", "first"]
     assert (len(receipt.undone), len(receipt.done), receipt.attention) == (2, 1, ())
 
 
 async def test_a_step_that_failed_is_seen_by_its_agent_and_not_undone() -> None:
-    office = Office()
+    maker = ToolMaker()
 
     async def agent(ctx: Context) -> None:
         with pytest.raises(StepError):
-            await ctx.tool(office.tool("a", raises))
+            await ctx.tool(maker.tool("a", raises))
         await ctx.ask("Go on?")
 
-    async with stage(agent=agent) as runtime:
+    async with runtime_with(agent=agent) as runtime:
         run = await runtime.start("agent")
         receipt = await cancelled(run)
         assert len(await happened(runtime, run.id, StepFailed)) == 1
         assert len(await happened(runtime, run.id, StepStarted)) == 1
-    assert (office.undone, receipt.failed) == ([], ("a",))
+    assert (maker.undone, receipt.failed) == ([], ("a",))

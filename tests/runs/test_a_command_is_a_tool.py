@@ -10,12 +10,12 @@ import msgspec
 import pytest
 
 import pullcord
-from pullcord import Context, Runtime, StepError
+from pullcord import Context, RunState, Runtime, StepError
 from pullcord.core.events import StepFailed, StepStarted, TextEnded
 from pullcord.core.values import load
 from pullcord.errors import InvalidInput
-from pullcord.runtime.calling import Command, CommandResult
-from tests.runs.stage import S, happened, shown, stage, two_lives
+from pullcord.runtime.tools.tool_call import Command, CommandResult
+from tests.runs.observed_runs import happened, runtime_with, shown, two_lives
 
 GIB: Final = 1 << 30
 KEPT: Final = 2 * 64 * 1024  # of each stream: its beginning and its end
@@ -26,7 +26,7 @@ async def result_of(call: Calls) -> CommandResult:
     async def agent(ctx: Context) -> Any:
         return await call(ctx)
 
-    async with stage(agent=agent) as runtime:
+    async with runtime_with(agent=agent) as runtime:
         run = await runtime.start("agent")
         return msgspec.convert(await run.result(), CommandResult)
 
@@ -40,7 +40,7 @@ async def refusal_of(call: Calls, error: type[Exception]) -> tuple[str, list[Ste
         assert (await ctx.exec("echo", "next")).stdout == "next\n"
         return str(told.value)
 
-    async with stage(agent=agent) as runtime:
+    async with runtime_with(agent=agent) as runtime:
         run = await runtime.start("agent")
         return await run.result(), await happened(runtime, run.id, StepFailed)
 
@@ -83,7 +83,7 @@ async def test_a_status_that_is_not_zero_is_a_result_and_not_an_error() -> None:
     async def agent(ctx: Context) -> Any:
         return (await ctx.exec("false")).ok
 
-    async with stage(agent=agent) as runtime:
+    async with runtime_with(agent=agent) as runtime:
         run = await runtime.start("agent")
         assert await run.result() is False
         assert (await run.receipt()).done == ("false",)
@@ -103,7 +103,7 @@ async def test_a_line_for_the_shell_is_a_tool_called_shell() -> None:
     async def agent(ctx: Context) -> Any:
         return await ctx.tool(pullcord.shell, "echo $((6 * 7)) | cat")
 
-    async with stage(agent=agent) as runtime:
+    async with runtime_with(agent=agent) as runtime:
         run = await runtime.start("agent")
         assert (await run.result())["stdout"] == "42\n"
         [intent] = await happened(runtime, run.id, StepStarted)
@@ -197,7 +197,7 @@ async def test_arguments_that_the_kernel_takes_arrive_also_if_they_are_many() ->
         many = await ctx.exec("sh", "-c", "echo $#", *["x" * 100_000] * 5)
         return [many.stdout, (await waiting).stdout]
 
-    async with stage(agent=agent) as runtime:
+    async with runtime_with(agent=agent) as runtime:
         assert await (await runtime.start("agent")).result() == ["4\n", "still there"]
 
 
@@ -211,10 +211,10 @@ async def test_output_is_shown_as_it_comes_and_kept_as_that_of_its_step(tmp_path
         line = f"echo first; echo oops >&2; while [ ! -e {go_on} ]; do sleep 0.01; done; echo last"
         return await ctx.tool(pullcord.shell, line)
 
-    async with stage(agent=agent) as runtime:
+    async with runtime_with(agent=agent) as runtime:
         run = await runtime.start("agent")
         said = await shown(run, "first\n", "oops\n")
-        assert (await run.look()).state is S.RUNNING
+        assert (await run.snapshot()).state is RunState.RUNNING
         go_on.touch()
         left = await run.result()
         [ended] = await happened(runtime, run.id, TextEnded)
@@ -240,7 +240,7 @@ async def test_what_a_tool_has_put_out_is_not_what_its_agent_has_said() -> None:
         await ctx.say("I look.")
         await ctx.exec("echo", "noise")
 
-    async with stage(agent=agent, next=reads_history) as runtime:
+    async with runtime_with(agent=agent, next=reads_history) as runtime:
         run = await runtime.start("agent", thread="t1")
         await run.result()
         assert await said_before(runtime, "t1") == ["I look."]
@@ -252,7 +252,7 @@ async def talks_and_hangs(ctx: Context) -> None:
 
 
 async def test_nor_is_what_a_cancelled_tool_has_put_out() -> None:
-    async with stage(agent=talks_and_hangs, next=reads_history) as runtime:
+    async with runtime_with(agent=talks_and_hangs, next=reads_history) as runtime:
         run = await runtime.start("agent", thread="t1")
         await shown(run, "noise\n")
         await run.cancel(by="ana")
@@ -270,14 +270,14 @@ async def test_nor_is_what_a_tool_had_put_out_when_its_process_was_shut_down(
     tmp_path: Path,
 ) -> None:
     store = tmp_path / "runs.db"
-    hasty = pullcord.Habits(shutdown_grace_s=0, stop_grace_s=0)
-    async with stage(store, habits=hasty, agent=talks_and_hangs) as runtime:
+    hasty = pullcord.Timing(shutdown_grace_s=0, stop_grace_s=0)
+    async with runtime_with(store, timing=hasty, agent=talks_and_hangs) as runtime:
         run = await runtime.start("agent", thread="t1", run_id="r1")
         await shown(run, "noise\n")
-    async with stage(store, agent=talks_and_hangs, next=reads_history) as runtime:
+    async with runtime_with(store, agent=talks_and_hangs, next=reads_history) as runtime:
         run = await runtime.get("r1")
         await run.cancel(by="ana")
-        await run.reached(S.CANCELLED)
+        await run.wait_for(RunState.CANCELLED)
         assert await said_before(runtime, "t1") == ["I look."]
 
 
@@ -300,7 +300,7 @@ async def test_a_gigabyte_of_output_costs_little_memory_and_is_not_kept() -> Non
     async def agent(ctx: Context) -> Any:
         return await ctx.exec("head", "-c", str(GIB), "/dev/zero")
 
-    async with stage(agent=agent) as runtime:
+    async with runtime_with(agent=agent) as runtime:
         run = await runtime.start("agent")
         left = msgspec.convert(await run.result(), CommandResult)
         [ended] = await happened(runtime, run.id, TextEnded)
@@ -327,7 +327,7 @@ async def test_output_nobody_reads_to_its_end_does_not_hold_up_the_cancel() -> N
     async def agent(ctx: Context) -> None:
         await ctx.exec("yes")
 
-    async with stage(agent=agent) as runtime:
+    async with runtime_with(agent=agent) as runtime:
         run = await runtime.start("agent")
         await shown(run, "y\n" * 5000)
         await run.cancel(by="ana")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import pullcord
-from pullcord import Context, RunHandle, StepError
+from pullcord import Context, RunHandle, RunState, StepError
 from pullcord.core.events import (
     AttentionRaised,
     Completed,
@@ -19,15 +19,15 @@ from pullcord.core.events import (
 )
 from pullcord.runtime.context import Queued
 from pullcord.testing import ManualClock
-from tests.runs.approving import DAY_S, Bank, args_of, card, office, open_cards, told
-from tests.runs.stage import (
+from tests.runs.approving import DAY_S, Bank, args_of, card, open_cards, told
+from tests.runs.observed_runs import (
     HASTY,
     PARKING,
     UNHURRIED,
-    S,
     events,
     happened,
     question,
+    runtime_with,
     seen,
     settles,
     unowned,
@@ -66,17 +66,17 @@ async def waiting_with_its_work_done(run: RunHandle) -> QuestionAsked:
     """Wait until nothing but the queued call is left."""
     asked = await card(run)
     await seen(run, StepFinished)
-    await run.reached(S.WAITING)
+    await run.wait_for(RunState.WAITING)
     return asked
 
 
 async def test_the_agent_goes_on_at_once_and_the_run_ends_when_the_call_is_settled() -> None:
     bank = Bank()
-    async with office(agent=forgetful(bank)) as runtime:
+    async with runtime_with(agent=forgetful(bank)) as runtime:
         run = await runtime.start("agent")
         asked = await waiting_with_its_work_done(run)
         assert bank.paid == ["work"]
-        assert not (await run.look()).ended
+        assert not (await run.snapshot()).ended
         await run.approve(asked.question)
         assert await run.result() == "worked on"
         order = await events(runtime, run.id)
@@ -87,7 +87,7 @@ async def test_the_agent_goes_on_at_once_and_the_run_ends_when_the_call_is_settl
 
 async def test_its_result_is_there_for_whoever_waits_for_it_as_often_as_wanted() -> None:
     bank = Bank()
-    async with office(agent=careful(bank)) as runtime:
+    async with runtime_with(agent=careful(bank)) as runtime:
         run = await runtime.start("agent")
         asked = await waiting_with_its_work_done(run)
         await run.approve(asked.question)
@@ -98,7 +98,7 @@ async def test_its_result_is_there_for_whoever_waits_for_it_as_often_as_wanted()
 @pytest.mark.parametrize("waits", [True, False], ids=["waited for", "not waited for"])
 async def test_a_denied_one_is_told_to_whoever_waits_and_fails_nobody_else(waits: bool) -> None:
     bank = Bank()
-    async with office(agent=careful(bank) if waits else forgetful(bank)) as runtime:
+    async with runtime_with(agent=careful(bank) if waits else forgetful(bank)) as runtime:
         run = await runtime.start("agent")
         asked = await waiting_with_its_work_done(run)
         await run.deny(asked.question, reason="no")
@@ -109,11 +109,11 @@ async def test_a_denied_one_is_told_to_whoever_waits_and_fails_nobody_else(waits
 
 async def test_one_that_expires_does_not_hold_the_run_for_ever() -> None:
     bank, clock = Bank(), ManualClock()
-    async with office(agent=forgetful(bank), clock=clock, habits=UNHURRIED) as runtime:
+    async with runtime_with(agent=forgetful(bank), clock=clock, timing=UNHURRIED) as runtime:
         run = await runtime.start("agent")
-        await settles(run, clock, S.WAITING)
+        await settles(run, clock, RunState.WAITING)
         clock.advance(7 * DAY_S)
-        await settles(run, clock, S.COMPLETED)
+        await settles(run, clock, RunState.COMPLETED)
         assert await run.result() == "worked on"
         assert (await run.receipt()).not_attempted == ("pay (expired)",)
     assert bank.paid == ["work"]
@@ -121,7 +121,7 @@ async def test_one_that_expires_does_not_hold_the_run_for_ever() -> None:
 
 async def test_an_edited_one_is_shown_again_and_made_as_it_was_approved() -> None:
     bank = Bank()
-    async with office(agent=forgetful(bank)) as runtime:
+    async with runtime_with(agent=forgetful(bank)) as runtime:
         run = await runtime.start("agent")
         await run.edit((await card(run)).question, {"amount": 50})
         second = await card(run, nth=2)
@@ -145,7 +145,7 @@ async def test_a_failing_one_that_nobody_waits_for_is_in_the_receipt() -> None:
             await ctx.tool(breaks)
             return error.error
 
-    async with office(agent=agent) as runtime:
+    async with runtime_with(agent=agent) as runtime:
         run = await runtime.start("agent")
         assert await run.result() == "ConnectionError: declined"
         assert (await run.receipt()).failed == ("breaks", "breaks")
@@ -161,7 +161,7 @@ async def test_one_that_needs_no_approval_is_made_beside_the_agent() -> None:
         await ctx.ask("Open the counter?")
         return [said, await queued.result(), repr(queued)]
 
-    async with office(agent=agent) as runtime:
+    async with runtime_with(agent=agent) as runtime:
         run = await runtime.start("agent")
         name = await question(run)
         await bank.at_the_counter.wait()
@@ -185,10 +185,10 @@ async def test_an_agent_that_loses_patience_with_it_does_not_take_it_back() -> N
         await asyncio.wait({waiting})
         return "went on"
 
-    async with office(agent=agent) as runtime:
+    async with runtime_with(agent=agent) as runtime:
         run = await runtime.start("agent")
         asked = await card(run)
-        await run.reached(S.WAITING)
+        await run.wait_for(RunState.WAITING)
         assert await open_cards(run) == [asked.question]
         await run.approve(asked.question)
         assert await run.result() == "went on"
@@ -201,12 +201,12 @@ async def test_an_agent_that_loses_patience_with_it_does_not_take_it_back() -> N
 @pytest.mark.parametrize("returned", [True, False], ids=["agent returned", "agent waits"])
 async def test_a_cancel_withdraws_it(returned: bool) -> None:
     bank = Bank()
-    async with office(agent=forgetful(bank) if returned else careful(bank)) as runtime:
+    async with runtime_with(agent=forgetful(bank) if returned else careful(bank)) as runtime:
         run = await runtime.start("agent")
         asked = await waiting_with_its_work_done(run)
         await run.cancel()
         receipt = await run.receipt()
-        assert (receipt.state, receipt.done) == (S.CANCELLED, ("work",))
+        assert (receipt.state, receipt.done) == (RunState.CANCELLED, ("work",))
         assert receipt.not_attempted == ("pay (withdrawn)",)
         assert (await run.approve(asked.question)).verdict == "too_late"
     assert bank.paid == ["work"]
@@ -218,7 +218,7 @@ async def test_a_cancel_stops_one_that_is_being_made() -> None:
     async def agent(ctx: Context) -> None:
         await ctx.tool(bank.pay(deferred=True), 100)
 
-    async with office(agent=agent, habits=HASTY) as runtime:
+    async with runtime_with(agent=agent, timing=HASTY) as runtime:
         run = await runtime.start("agent")
         bank.close_the_counter()
         await run.approve((await card(run)).question)
@@ -230,7 +230,7 @@ async def test_a_cancel_stops_one_that_is_being_made() -> None:
 
 async def test_a_redirect_answers_it_and_the_run_goes_on() -> None:
     bank = Bank()
-    async with office(agent=careful(bank)) as runtime:
+    async with runtime_with(agent=careful(bank)) as runtime:
         run = await runtime.start("agent")
         await waiting_with_its_work_done(run)
         await run.redirect("pay nobody")
@@ -240,12 +240,12 @@ async def test_a_redirect_answers_it_and_the_run_goes_on() -> None:
 
 async def test_a_pause_keeps_it_open() -> None:
     bank = Bank()
-    async with office(agent=forgetful(bank)) as runtime:
+    async with runtime_with(agent=forgetful(bank)) as runtime:
         run = await runtime.start("agent")
         asked = await waiting_with_its_work_done(run)
         await run.pause()
         await run.approve(asked.question)
-        assert (await run.look()).state is S.PAUSED
+        assert (await run.snapshot()).state is RunState.PAUSED
         assert bank.paid == ["work"]
         await run.resume()
         assert await run.result() == "worked on"
@@ -259,21 +259,21 @@ async def test_it_is_found_again_when_the_agent_is_entered_anew(
     agent: Any, verb: str, parked: bool, tmp_path: Path
 ) -> None:
     bank = Bank()
-    path, habits = tmp_path / "r.db", PARKING if parked else None
-    async with office(path, agent=agent(bank), habits=habits) as runtime:
+    path, timing = tmp_path / "r.db", PARKING if parked else None
+    async with runtime_with(path, agent=agent(bank), timing=timing) as runtime:
         run = await runtime.start("agent", run_id="r1")
         asked = await waiting_with_its_work_done(run)
         if parked:
             await unowned(runtime, run)
             await getattr(run, verb)(asked.question, reason="no")
             await run.result()
-    async with office(path, agent=agent(bank)) as runtime:
+    async with runtime_with(path, agent=agent(bank)) as runtime:
         run = await runtime.get("r1")
         if not parked:
             await getattr(run, verb)(asked.question, reason="no")
         result = await run.result()
         assert len(await happened(runtime, "r1", QuestionAsked)) == 1
-        assert (await run.look()).attention == {}
+        assert (await run.snapshot()).attention == {}
     heard = "paid 100 to bob" if verb == "approve" else ["denied", "no"]
     assert result == ("worked on" if agent is forgetful else [heard, heard])
     assert bank.paid == ["work", *([(100, "bob")] if verb == "approve" else [])]
@@ -288,15 +288,15 @@ async def test_one_that_a_shutdown_cuts_is_asked_about_and_not_made_again(tmp_pa
         return "went on"
 
     bank.close_the_counter()
-    async with office(path, agent=agent, habits=HASTY) as runtime:
+    async with runtime_with(path, agent=agent, timing=HASTY) as runtime:
         run = await runtime.start("agent", run_id="r1")
         await run.approve((await card(run)).question)
         await bank.at_the_counter.wait()
     bank.counter.set()
-    async with office(path, agent=agent) as runtime:
+    async with runtime_with(path, agent=agent) as runtime:
         run = await runtime.get("r1")
         doubt = await question(run, kind="doubt")
-        assert not (await run.look()).ended
+        assert not (await run.snapshot()).ended
         await run.answer(doubt, "happened")
         assert await run.result() == "went on"
         assert len(await happened(runtime, "r1", AttentionRaised)) == 1
@@ -312,11 +312,11 @@ async def test_an_agent_that_fails_leaves_no_card_and_no_call_behind() -> None:
         await ctx.ask("Fail?")
         raise ValueError("lost")
 
-    async with office(agent=agent) as runtime:
+    async with runtime_with(agent=agent) as runtime:
         run = await runtime.start("agent")
         asked = await card(run)
         await run.answer(await question(run, kind="question"), "yes")
-        assert (await run.reached(S.FAILED)).error == "ValueError: lost"
+        assert (await run.wait_for(RunState.FAILED)).error == "ValueError: lost"
         assert await open_cards(run) == []
         late = await run.approve(asked.question)
         assert (late.verdict, late.reason) == ("too_late", "ended")
@@ -327,15 +327,15 @@ async def test_an_agent_that_fails_leaves_no_card_and_no_call_behind() -> None:
 async def test_several_are_settled_one_by_one_in_any_order(tmp_path: Path) -> None:
     bank = Bank()
     agent = forgetful(bank, 1, 2, 3)
-    async with office(tmp_path / "r.db", agent=agent) as runtime:
+    async with runtime_with(tmp_path / "r.db", agent=agent) as runtime:
         run = await runtime.start("agent", run_id="r1")
         shown = {args_of(c)["amount"]: c for c in [await card(run, nth=n) for n in (1, 2, 3)]}
         await run.approve(shown[3].question)
         await seen(run, StepFinished, step=shown[3].step)
         await run.deny(shown[1].question, reason="no")
-        await run.reached(S.WAITING)
-        assert not (await run.look()).ended
-    async with office(tmp_path / "r.db", agent=agent) as runtime:
+        await run.wait_for(RunState.WAITING)
+        assert not (await run.snapshot()).ended
+    async with runtime_with(tmp_path / "r.db", agent=agent) as runtime:
         run = await runtime.get("r1")
         await run.approve(shown[2].question)
         assert await run.result() == "worked on"
@@ -346,7 +346,7 @@ async def test_several_are_settled_one_by_one_in_any_order(tmp_path: Path) -> No
 
 async def test_the_tasks_beside_the_agent_are_gone_with_the_runtime(tmp_path: Path) -> None:
     before = asyncio.all_tasks()
-    async with office(tmp_path / "r.db", agent=forgetful(Bank(), 1, 2, 3)) as runtime:
+    async with runtime_with(tmp_path / "r.db", agent=forgetful(Bank(), 1, 2, 3)) as runtime:
         run = await runtime.start("agent")
         await card(run, nth=3)
     assert asyncio.all_tasks() == before

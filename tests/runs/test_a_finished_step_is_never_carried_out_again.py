@@ -8,12 +8,21 @@ from typing import Any
 
 import pytest
 
-from pullcord import Context, StepError
+from pullcord import Context, RunState, StepError
 from pullcord.core.events import StepStarted
-from tests.runs.stage import PARKING, S, World, happened, question, seen, stage, two_lives, unowned
+from tests.runs.observed_runs import (
+    PARKING,
+    OutsideWorld,
+    happened,
+    question,
+    runtime_with,
+    seen,
+    two_lives,
+    unowned,
+)
 
 
-def three_steps(world: World) -> Callable[[Context], Any]:
+def three_steps(world: OutsideWorld) -> Callable[[Context], Any]:
     async def agent(ctx: Context) -> list[str]:
         world.entered += 1
         a = await ctx.step("a", world.do, "a")
@@ -24,13 +33,13 @@ def three_steps(world: World) -> Callable[[Context], Any]:
 
 
 async def test_after_a_pause_in_memory() -> None:
-    world = World()
-    async with stage(agent=three_steps(world)) as runtime:
+    world = OutsideWorld()
+    async with runtime_with(agent=three_steps(world)) as runtime:
         run = await runtime.start("agent")
         await seen(run, StepStarted, name="b")
         await run.pause()
         world.go_on.set()
-        await run.reached(S.PAUSED)
+        await run.wait_for(RunState.PAUSED)
         assert world.did == ["a", "b"]
         await run.resume()
         assert await run.result() == ["a", "b", "c"]
@@ -38,13 +47,13 @@ async def test_after_a_pause_in_memory() -> None:
 
 
 async def test_after_its_agent_was_parked_and_entered_again() -> None:
-    world = World()
-    async with stage(agent=three_steps(world), habits=PARKING) as runtime:
+    world = OutsideWorld()
+    async with runtime_with(agent=three_steps(world), timing=PARKING) as runtime:
         run = await runtime.start("agent")
         await seen(run, StepStarted, name="b")
         await run.pause()
         world.go_on.set()
-        await run.reached(S.PAUSED)
+        await run.wait_for(RunState.PAUSED)
         await unowned(runtime, run)
         await run.resume()
         assert await run.result() == ["a", "b", "c"]
@@ -52,21 +61,21 @@ async def test_after_its_agent_was_parked_and_entered_again() -> None:
 
 
 async def test_after_a_shutdown_that_let_the_step_finish(tmp_path: Path) -> None:
-    world = World()
-    async with stage(tmp_path / "runs.db", agent=three_steps(world)) as runtime:
+    world = OutsideWorld()
+    async with runtime_with(tmp_path / "runs.db", agent=three_steps(world)) as runtime:
         run = await runtime.start("agent")
         await seen(run, StepStarted, name="b")
         asyncio.get_running_loop().call_soon(world.go_on.set)
     assert world.did == ["a", "b"]
-    async with stage(tmp_path / "runs.db", agent=three_steps(world)) as runtime:
+    async with runtime_with(tmp_path / "runs.db", agent=three_steps(world)) as runtime:
         assert await (await runtime.get(run.id)).result() == ["a", "b", "c"]
     assert (world.did, world.entered) == (["a", "b", "c"], 2)
 
 
 async def test_in_a_fork() -> None:
-    world = World()
+    world = OutsideWorld()
     world.go_on.set()
-    async with stage(agent=three_steps(world)) as runtime:
+    async with runtime_with(agent=three_steps(world)) as runtime:
         run = await runtime.start("agent")
         await run.result()
         fork = await run.fork()
@@ -76,28 +85,30 @@ async def test_in_a_fork() -> None:
 
 
 async def test_in_a_fork_only_what_stands_before_its_record_is_answered() -> None:
-    world = World()
+    world = OutsideWorld()
     world.go_on.set()
-    async with stage(agent=three_steps(world)) as runtime:
+    async with runtime_with(agent=three_steps(world)) as runtime:
         run = await runtime.start("agent")
         await run.result()
-        began = (await run.look()).steps
+        began = (await run.snapshot()).steps
         [at] = [step.started_seq for step in began.values() if step.name == "b"]
         assert await (await run.fork(at=at - 1)).result() == ["a", "b", "c"]
     assert world.did == ["a", "b", "c", "b", "c"]
 
 
 async def test_when_a_failed_run_is_tried_again_only_what_failed_is() -> None:
-    world = World()
+    world = OutsideWorld()
 
     async def agent(ctx: Context) -> Any:
         await ctx.step("a", world.do, "a")
         return await ctx.step("b", world.do if "b" in world.did else world.fails, "b")
 
-    async with stage(agent=agent) as runtime:
+    async with runtime_with(agent=agent) as runtime:
         run = await runtime.start("agent")
-        assert (await run.reached(S.FAILED)).error == "StepError: Step 'b' failed: ValueError: b"
-        assert await (await run.again()).result() == "b"
+        assert (
+            await run.wait_for(RunState.FAILED)
+        ).error == "StepError: Step 'b' failed: ValueError: b"
+        assert await (await run.try_again()).result() == "b"
     assert world.did == ["a", "b", "b"]
 
 
@@ -144,7 +155,7 @@ async def test_concurrent_steps_find_their_own_results_whichever_finished_first(
 
 
 async def test_a_key_makes_a_step_known_whatever_its_arguments(tmp_path: Path) -> None:
-    world = World()
+    world = OutsideWorld()
 
     async def agent(ctx: Context) -> Any:
         world.entered += 1
@@ -177,7 +188,7 @@ async def test_branches_keep_concurrent_repeats_apart(tmp_path: Path) -> None:
 # --- the code was changed between two lives ---
 
 
-def sends(world: World, text: str, effect: Any = "once") -> Callable[[Context], Any]:
+def sends(world: OutsideWorld, text: str, effect: Any = "once") -> Callable[[Context], Any]:
     async def agent(ctx: Context) -> Any:
         sent = await ctx.step("send", world.do, text, effect=effect)
         await ctx.ask("go on?")
@@ -186,11 +197,11 @@ def sends(world: World, text: str, effect: Any = "once") -> Callable[[Context], 
     return agent
 
 
-async def changed(path: Path, world: World, *choices: str) -> Any:
+async def changed(path: Path, world: OutsideWorld, *choices: str) -> Any:
     """A `once` step was carried out as `old`; the code says `new` now; somebody is asked."""
-    async with stage(path, agent=sends(world, "old")) as runtime:
+    async with runtime_with(path, agent=sends(world, "old")) as runtime:
         await question(await runtime.start("agent", run_id="r1"))
-    async with stage(path, agent=sends(world, "new")) as runtime:
+    async with runtime_with(path, agent=sends(world, "new")) as runtime:
         run = await runtime.get("r1")
         await run.answer(await question(run), "yes")
         for nth, choice in enumerate(choices, start=2):
@@ -202,7 +213,7 @@ async def changed(path: Path, world: World, *choices: str) -> Any:
 async def test_a_once_step_with_other_arguments_is_run_only_if_a_person_says_so(
     tmp_path: Path,
 ) -> None:
-    world = World()
+    world = OutsideWorld()
     assert await changed(tmp_path / "runs.db", world, "run") == "new"
     assert world.did == ["old", "new"]
 
@@ -210,19 +221,19 @@ async def test_a_once_step_with_other_arguments_is_run_only_if_a_person_says_so(
 async def test_a_once_step_with_other_arguments_can_keep_its_earlier_result(
     tmp_path: Path,
 ) -> None:
-    world = World()
+    world = OutsideWorld()
     assert await changed(tmp_path / "runs.db", world, "skip") == "old"
     assert world.did == ["old"]
 
 
 async def test_an_answer_that_is_no_choice_is_asked_for_again(tmp_path: Path) -> None:
-    world = World()
+    world = OutsideWorld()
     assert await changed(tmp_path / "runs.db", world, "perhaps", "skip") == "old"
     assert world.did == ["old"]
 
 
 async def test_a_reading_step_with_other_arguments_just_runs(tmp_path: Path) -> None:
-    world = World()
+    world = OutsideWorld()
     old, new = sends(world, "old", "none"), sends(world, "new", "none")
     result, run = await two_lives(tmp_path / "runs.db", old, new)
     assert result == "new"
@@ -231,7 +242,7 @@ async def test_a_reading_step_with_other_arguments_just_runs(tmp_path: Path) -> 
 
 
 async def test_an_inserted_step_runs_where_it_is_met(tmp_path: Path) -> None:
-    world = World()
+    world = OutsideWorld()
 
     def version(*names: str) -> Callable[[Context], Any]:
         async def agent(ctx: Context) -> list[str]:
@@ -301,7 +312,7 @@ async def test_a_result_is_the_same_in_the_first_life_and_later(
 
 
 async def test_an_error_has_the_same_words_in_the_first_life_and_later(tmp_path: Path) -> None:
-    world = World()
+    world = OutsideWorld()
     errors: list[StepError] = []
 
     async def agent(ctx: Context) -> None:

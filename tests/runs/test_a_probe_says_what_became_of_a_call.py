@@ -19,10 +19,10 @@ from pullcord.core.events import (
     StepStarted,
 )
 from pullcord.core.values import load
-from pullcord.runtime.tools import Tool
+from pullcord.runtime.policy import Tool
 from tests.declaring import declared_as
 from tests.runs import some_tools
-from tests.runs.stage import HASTY, happened, question, shown, stage
+from tests.runs.observed_runs import HASTY, happened, question, runtime_with, shown
 
 Probe = Callable[..., Any]
 
@@ -34,13 +34,13 @@ class Lives:
         self.store, self.there = tmp_path / "runs.db", tmp_path / "there"
 
     async def first(self, tool: Tool[..., Any]) -> None:
-        async with stage(self.store, agent=self._agent(tool), habits=HASTY) as runtime:
+        async with runtime_with(self.store, agent=self._agent(tool), timing=HASTY) as runtime:
             run = await runtime.start("agent", run_id="r1")
             await shown(run, "begun\n")
         self.there.write_text("done anew")
 
     def second(self, tool: Tool[..., Any]) -> Any:
-        return stage(self.store, agent=self._agent(tool))
+        return runtime_with(self.store, agent=self._agent(tool))
 
     def _agent(self, tool: Tool[..., Any]) -> Any:
         async def agent(ctx: Context) -> Any:

@@ -13,7 +13,7 @@ from typing import Any, Final
 import pytest
 
 import pullcord
-from pullcord import Context, Habits, NotDone, Retry, RunHandle, Runtime, StepError
+from pullcord import Context, NotDone, Retry, RunHandle, RunState, Runtime, StepError, Timing
 from pullcord.core.events import (
     AttentionRaised,
     DoubtSettled,
@@ -27,12 +27,12 @@ from pullcord.core.events import (
     TextEnded,
 )
 from pullcord.runtime.agents import Function
-from pullcord.runtime.tools import Tool
+from pullcord.runtime.policy import Tool
 from pullcord.testing import ManualClock
 from tests.conftest import FULL
 from tests.declaring import declared_as
 from tests.runs import some_tools
-from tests.runs.stage import HASTY, S, happened, question, seen, shown, stage, unowned
+from tests.runs.observed_runs import HASTY, happened, question, runtime_with, seen, shown, unowned
 
 CYCLES: Final = 50 if FULL else 6
 PATIENT: Final = 10**6
@@ -64,7 +64,7 @@ async def begun(runtime: Runtime, *, run_id: str = "r1", wait_for: str = "begun\
 
 async def pause(run: RunHandle) -> None:
     await run.pause(by="ana")
-    await run.reached(S.PAUSED)
+    await run.wait_for(RunState.PAUSED)
 
 
 async def attempts(runtime: Runtime) -> list[int]:
@@ -77,7 +77,7 @@ async def attempts(runtime: Runtime) -> list[int]:
 async def test_nothing_is_written_after_the_receipt(tmp_path: Path) -> None:
     path = tmp_path / "lines"
     beats = calls(some_tools.beats, str(path), 10**6, 0.01)
-    async with stage(agent=beats, nap=nap) as runtime:
+    async with runtime_with(agent=beats, nap=nap) as runtime:
         run = await begun(runtime, wait_for="beat 2\n")
         await run.cancel(by="ana")
         receipt = await run.receipt()
@@ -90,7 +90,7 @@ async def test_nothing_is_written_after_the_receipt(tmp_path: Path) -> None:
 
 async def test_a_tool_is_told_first_and_may_clean_up(tmp_path: Path) -> None:
     path = tmp_path / "lines"
-    async with stage(agent=calls(some_tools.cleans_up, str(path))) as runtime:
+    async with runtime_with(agent=calls(some_tools.cleans_up, str(path))) as runtime:
         run = await begun(runtime)
         await run.cancel(by="ana")
         receipt = await run.receipt()
@@ -102,7 +102,7 @@ async def test_a_tool_is_told_first_and_may_clean_up(tmp_path: Path) -> None:
 
 async def test_one_that_ignores_that_is_killed_at_its_deadline() -> None:
     stubborn = pullcord.tool(stop_grace_s=0.05)(some_tools.ignores_sigterm)
-    async with stage(agent=calls(stubborn)) as runtime:
+    async with runtime_with(agent=calls(stubborn)) as runtime:
         run = await begun(runtime)
         await run.cancel(by="ana")
         receipt = await run.receipt()
@@ -115,11 +115,11 @@ async def test_one_that_ignores_that_is_killed_at_its_deadline() -> None:
 @pytest.mark.parametrize("presses", [1, 2])
 async def test_a_second_press_or_a_hard_one_kills_it_at_once(presses: int) -> None:
     stubborn = pullcord.tool(stop_grace_s=PATIENT)(some_tools.ignores_sigterm)
-    async with stage(agent=calls(stubborn)) as runtime:
+    async with runtime_with(agent=calls(stubborn)) as runtime:
         run = await begun(runtime)
         if presses == 2:
             assert (await run.cancel(by="ana")).verdict == "applied"
-            assert (await run.look()).state is S.CANCELLING
+            assert (await run.snapshot()).state is RunState.CANCELLING
         assert (await run.cancel(by="ana", now=True)).verdict == "applied"
         receipt = await run.receipt()
         assert len(await happened(runtime, run.id, Hurried)) == presses - 1
@@ -139,7 +139,7 @@ async def test_a_tool_whose_agent_loses_its_patience_is_stopped(tmp_path: Path) 
         await ctx.exec("sleep", "0.2")
         return "still" if path.read_text() == written else "it went on"
 
-    async with stage(agent=agent) as runtime:
+    async with runtime_with(agent=agent) as runtime:
         run = await begun(runtime, wait_for="beat 2\n")
         lost.set()
         assert await run.result() == "still"
@@ -155,7 +155,7 @@ async def test_of_many_at_once_each_is_stopped(tmp_path: Path) -> None:
 
         await asyncio.gather(*(one(number) for number in range(MANY)))
 
-    async with stage(agent=agent, nap=nap) as runtime:
+    async with runtime_with(agent=agent, nap=nap) as runtime:
         run = await runtime.start("agent", run_id="r1")
         for nth in range(1, MANY + 1):
             await seen(run, StepStarted, nth=nth)
@@ -197,7 +197,7 @@ async def test_calls_leave_nothing_open_in_this_process(tmp_path: Path) -> None:
             found.append(descriptors(tmp_path))
         return found
 
-    async with stage(tmp_path / "runs.db", agent=agent) as runtime:
+    async with runtime_with(tmp_path / "runs.db", agent=agent) as runtime:
         found = await (await runtime.start("agent")).result()
     assert found[1:] == found[:1] * 3
 
@@ -215,10 +215,10 @@ async def test_one_that_takes_too_long_is_stopped_and_has_failed(effect: str, ma
             await ctx.tool(slow)
         return told.value.error
 
-    async with stage(agent=agent, clock=clock) as runtime:
+    async with runtime_with(agent=agent, clock=clock) as runtime:
         run = await begun(runtime)
         clock.advance(9.9)
-        assert (await run.look()).open_steps()
+        assert (await run.snapshot()).open_steps()
         clock.advance(0.1)
         said = await run.result()
         [failed] = await happened(runtime, run.id, StepFailed)
@@ -248,7 +248,7 @@ async def test_its_time_does_not_pass_while_it_is_frozen(tmp_path: Path, left_s:
         finally:
             talking.cancel()
 
-    async with stage(agent=agent, clock=clock) as runtime:
+    async with runtime_with(agent=agent, clock=clock) as runtime:
         run = await begun(runtime)
         for nth in (1, 2):
             clock.advance(3)
@@ -262,18 +262,18 @@ async def test_its_time_does_not_pass_while_it_is_frozen(tmp_path: Path, left_s:
             there.write_text("in time")
             assert await run.result() == "in time"
         else:
-            assert "took longer than 10 s" in (await run.reached(S.FAILED)).error
+            assert "took longer than 10 s" in (await run.wait_for(RunState.FAILED)).error
 
 
 async def test_a_call_that_timed_out_may_be_tried_again(tmp_path: Path) -> None:
     clock, path = ManualClock(), tmp_path / "keys"
     again = Retry(attempts=2, wait_s=0)
     slow = pullcord.tool(timeout_s=10, effect="idempotent", retry=again)(remembers_its_key)
-    async with stage(agent=calls(slow, str(path)), clock=clock) as runtime:
+    async with runtime_with(agent=calls(slow, str(path)), clock=clock) as runtime:
         run = await begun(runtime)
         clock.advance(10)
         await seen(run, StepFailed)
-        while not (await run.look()).ended:
+        while not (await run.snapshot()).ended:
             clock.advance(0)
             await asyncio.sleep(0.001)
         assert await run.result() == "the second time"
@@ -296,14 +296,14 @@ async def test_pauses_leave_no_trace_in_what_it_puts_out(tmp_path: Path) -> None
     path = tmp_path / "lines"
     lines = CYCLES * 25
     beats = calls(some_tools.beats, str(path), lines, 0.002)
-    async with stage(agent=beats) as runtime:
+    async with runtime_with(agent=beats) as runtime:
         run = await begun(runtime, wait_for="beat 0\n")
         cycles = 0
-        while cycles < CYCLES and (await run.look()).state is S.RUNNING:
+        while cycles < CYCLES and (await run.snapshot()).state is RunState.RUNNING:
             await pause(run)
             cycles += 1
             written = path.read_text()
-            assert (await run.look()).pause.frozen == ("beats",)  # pyright: ignore[reportOptionalMemberAccess]
+            assert (await run.snapshot()).pause.frozen == ("beats",)  # pyright: ignore[reportOptionalMemberAccess]
             await run.resume(by="ana")
             await shown_after(run, written)
         assert await run.result() == lines
@@ -324,7 +324,7 @@ async def shown_after(run: RunHandle, written: str) -> None:
 async def test_nothing_is_written_while_it_is_paused(tmp_path: Path) -> None:
     path = tmp_path / "lines"
     beats = calls(some_tools.beats, str(path), 10**6, 0.01)
-    async with stage(agent=beats, nap=nap) as runtime:
+    async with runtime_with(agent=beats, nap=nap) as runtime:
         run = await begun(runtime, wait_for="beat 2\n")
         await pause(run)
         written = path.read_text()
@@ -335,13 +335,13 @@ async def test_nothing_is_written_while_it_is_paused(tmp_path: Path) -> None:
         await shown_after(run, written)
         await run.cancel(by="ana")
         await run.receipt()
-    assert (receipt.state, receipt.under_way) == (S.PAUSED, ("beats",))
+    assert (receipt.state, receipt.under_way) == (RunState.PAUSED, ("beats",))
 
 
 async def test_quick_presses_leave_it_as_the_last_one_wants_it(tmp_path: Path) -> None:
     path = tmp_path / "lines"
     beats = calls(some_tools.beats, str(path), 10**6, 0.01)
-    async with stage(agent=beats, nap=nap) as runtime:
+    async with runtime_with(agent=beats, nap=nap) as runtime:
         run = await begun(runtime, wait_for="beat 2\n")
         for _ in range(10):
             await run.pause(by="ana")
@@ -351,7 +351,7 @@ async def test_quick_presses_leave_it_as_the_last_one_wants_it(tmp_path: Path) -
         for _ in range(10):
             await run.resume(by="ana")
             await run.pause(by="ana")
-        paused = await run.reached(S.PAUSED)
+        paused = await run.wait_for(RunState.PAUSED)
         await time_passes(runtime)
         written = path.read_text()
         await time_passes(runtime)
@@ -369,12 +369,12 @@ async def test_a_pause_behind_a_resume_that_nobody_has_taken_up_still_lists_what
     """Both are recorded before the owner gets a turn."""
     path = tmp_path / "lines"
     beats = calls(some_tools.beats, str(path), 10**6, 0.01)
-    async with stage(agent=beats, nap=nap) as runtime:
+    async with runtime_with(agent=beats, nap=nap) as runtime:
         run = await begun(runtime, wait_for="beat 2\n")
         await pause(run)
         pressed = [asyncio.ensure_future(press) for press in (run.resume(), run.pause())]
         await asyncio.gather(*pressed)
-        paused = await run.reached(S.PAUSED)
+        paused = await run.wait_for(RunState.PAUSED)
         await time_passes(runtime)
         written = path.read_text()
         await time_passes(runtime)
@@ -387,7 +387,7 @@ async def test_a_pause_behind_a_resume_that_nobody_has_taken_up_still_lists_what
 
 async def test_a_cancel_stops_it_also_while_it_is_frozen(tmp_path: Path) -> None:
     path = tmp_path / "lines"
-    async with stage(agent=calls(some_tools.cleans_up, str(path))) as runtime:
+    async with runtime_with(agent=calls(some_tools.cleans_up, str(path))) as runtime:
         run = await begun(runtime)
         await pause(run)
         await run.cancel(by="ana")
@@ -399,13 +399,13 @@ async def test_a_cancel_stops_it_also_while_it_is_frozen(tmp_path: Path) -> None
 async def test_a_pause_lets_it_finish_if_it_says_so(tmp_path: Path) -> None:
     there = tmp_path / "there"
     finishes = pullcord.tool(on_pause="finish")(some_tools.waits_for)
-    async with stage(agent=calls(finishes, str(there)), nap=nap) as runtime:
+    async with runtime_with(agent=calls(finishes, str(there)), nap=nap) as runtime:
         run = await begun(runtime)
         await run.pause(by="ana")
         await time_passes(runtime)
-        assert (await run.look()).state is S.PAUSING
+        assert (await run.snapshot()).state is RunState.PAUSING
         there.write_text("finished")
-        await run.reached(S.COMPLETED, S.PAUSED)
+        await run.wait_for(RunState.COMPLETED, RunState.PAUSED)
         await run.resume(by="ana")
         assert await run.result() == "finished"
 
@@ -415,10 +415,10 @@ async def test_a_pause_cuts_it_if_it_or_somebody_says_so(tmp_path: Path, how: st
     there = tmp_path / "there"
     says = {"on_pause": "cancel"} if how == "on_pause" else {}
     cut = declared_as(effect="idempotent", **says)(some_tools.waits_for)
-    async with stage(agent=calls(cut, str(there))) as runtime:
+    async with runtime_with(agent=calls(cut, str(there))) as runtime:
         run = await begun(runtime)
         await run.pause(by="ana", now=how == "now")
-        paused = await run.reached(S.PAUSED)
+        paused = await run.wait_for(RunState.PAUSED)
         there.write_text("the second time")
         await run.resume(by="ana")
         assert await run.result() == "the second time"
@@ -430,8 +430,8 @@ async def test_a_pause_cuts_it_if_it_or_somebody_says_so(tmp_path: Path, how: st
 async def test_a_parked_run_keeps_its_frozen_tool_in_memory(tmp_path: Path) -> None:
     there = tmp_path / "there"
     frozen, plain = calls(some_tools.waits_for, str(there)), asks
-    at_once = Habits(park_after_s=0)
-    async with stage(agent=frozen, plain=plain, habits=at_once) as runtime:
+    at_once = Timing(park_after_s=0)
+    async with runtime_with(agent=frozen, plain=plain, timing=at_once) as runtime:
         run = await begun(runtime)
         await pause(run)
         other = await runtime.start("plain")
@@ -450,10 +450,10 @@ async def asks(ctx: Context) -> None:
 
 async def test_somebody_in_another_process_may_resume_it(tmp_path: Path) -> None:
     store, there = tmp_path / "runs.db", tmp_path / "there"
-    async with stage(store, agent=calls(some_tools.waits_for, str(there))) as runtime:
+    async with runtime_with(store, agent=calls(some_tools.waits_for, str(there))) as runtime:
         run = await begun(runtime)
         await other_process(store, "pause")
-        await run.reached(S.PAUSED)
+        await run.wait_for(RunState.PAUSED)
         there.write_text("where it stood")
         await other_process(store, "resume")
         assert await run.result() == "where it stood"
@@ -476,15 +476,15 @@ async def other_process(store: Path, verb: str) -> None:
 async def test_a_shutdown_thaws_it_for_its_grace_and_it_may_finish(tmp_path: Path) -> None:
     store, there = tmp_path / "runs.db", tmp_path / "there"
     agent = calls(some_tools.waits_for, str(there))
-    async with stage(store, agent=agent) as runtime:
+    async with runtime_with(store, agent=agent) as runtime:
         run = await begun(runtime)
         await pause(run)
         there.write_text("finished")
-        assert (await run.look()).open_steps()
-    async with stage(store, agent=agent) as runtime:
+        assert (await run.snapshot()).open_steps()
+    async with runtime_with(store, agent=agent) as runtime:
         run = await runtime.get("r1")
-        now = await run.look()
-        assert (now.state, now.open_steps()) == (S.PAUSED, [])
+        now = await run.snapshot()
+        assert (now.state, now.open_steps()) == (RunState.PAUSED, [])
         assert len(await happened(runtime, "r1", StepFinished)) == 1
         await run.resume(by="ana")
         assert await run.result() == "finished"
@@ -495,15 +495,15 @@ async def test_a_shutdown_thaws_it_for_its_grace_and_it_may_finish(tmp_path: Pat
 async def test_else_nobody_knows_and_a_person_is_asked(tmp_path: Path, state: str) -> None:
     store, there = tmp_path / "runs.db", tmp_path / "there"
     agent = calls(some_tools.waits_for, str(there))
-    async with stage(store, agent=agent, habits=HASTY) as runtime:
+    async with runtime_with(store, agent=agent, timing=HASTY) as runtime:
         run = await begun(runtime)
         if state == "frozen":
             await pause(run)
-    async with stage(store, agent=agent) as runtime:
+    async with runtime_with(store, agent=agent) as runtime:
         run = await runtime.get("r1")
         [doubt] = await happened(runtime, "r1", StepInDoubt)
         if state == "frozen":
-            assert (await run.look()).state is S.PAUSED
+            assert (await run.snapshot()).state is RunState.PAUSED
             await run.resume(by="ana")
         asked = await question(run, kind="doubt")
         [item] = await happened(runtime, "r1", AttentionRaised)
@@ -519,12 +519,12 @@ async def test_else_nobody_knows_and_a_person_is_asked(tmp_path: Path, state: st
 async def test_what_may_be_begun_again_is_begun_again(tmp_path: Path, state: str) -> None:
     store, there = tmp_path / "runs.db", tmp_path / "there"
     agent = calls(pullcord.tool(effect="none")(some_tools.waits_for), str(there))
-    async with stage(store, agent=agent, habits=HASTY) as runtime:
+    async with runtime_with(store, agent=agent, timing=HASTY) as runtime:
         run = await begun(runtime)
         if state == "frozen":
             await pause(run)
     there.write_text("the second time")
-    async with stage(store, agent=agent) as runtime:
+    async with runtime_with(store, agent=agent) as runtime:
         run = await runtime.get("r1")
         if state == "frozen":
             await run.resume(by="ana")
@@ -552,14 +552,14 @@ async def test_a_redirect_stops_it_if_it_says_so_and_its_agent_is_told_in_every_
 ) -> None:
     store, path = tmp_path / "runs.db", tmp_path / "lines"
     agent = redirected(pullcord.tool(on_redirect="cancel")(some_tools.cleans_up), str(path))
-    async with stage(store, agent=agent) as runtime:
+    async with runtime_with(store, agent=agent) as runtime:
         run = await begun(runtime)
         await run.redirect("the other one", by="ana")
         await question(run)
         [interrupted] = await happened(runtime, "r1", StepInterrupted)
     assert (interrupted.redirected, interrupted.rung) == (True, "terminated")
     assert path.read_text() == "cleaned up\n"
-    async with stage(store, agent=agent) as runtime:
+    async with runtime_with(store, agent=agent) as runtime:
         run = await runtime.get("r1")
         await run.answer(await question(run), "yes")
         assert await run.result() == ["interrupted", "the other one"]
@@ -569,7 +569,7 @@ async def test_a_redirect_stops_it_if_it_says_so_and_its_agent_is_told_in_every_
 async def test_a_redirect_lets_it_finish_if_it_says_nothing_else(tmp_path: Path) -> None:
     there = tmp_path / "there"
     agent = redirected(pullcord.tool(some_tools.waits_for), str(there))
-    async with stage(agent=agent) as runtime:
+    async with runtime_with(agent=agent) as runtime:
         run = await begun(runtime)
         await run.redirect("the other one", by="ana")
         there.write_text("finished")
@@ -579,11 +579,11 @@ async def test_a_redirect_lets_it_finish_if_it_says_nothing_else(tmp_path: Path)
 async def test_a_redirect_while_it_is_frozen_stops_it_when_the_run_goes_on(tmp_path: Path) -> None:
     path = tmp_path / "lines"
     agent = redirected(pullcord.tool(on_redirect="cancel")(some_tools.cleans_up), str(path))
-    async with stage(agent=agent) as runtime:
+    async with runtime_with(agent=agent) as runtime:
         run = await begun(runtime)
         await pause(run)
         await run.redirect("the other one", by="ana")
-        assert (await run.look()).state is S.PAUSED
+        assert (await run.snapshot()).state is RunState.PAUSED
         await run.resume(by="ana")
         await run.answer(await question(run), "yes")
         assert await run.result() == ["interrupted", "the other one"]

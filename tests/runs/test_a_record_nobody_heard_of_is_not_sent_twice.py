@@ -7,11 +7,11 @@ from typing import TypeVar
 
 import pytest
 
-from pullcord import Context, Habits, RunState
+from pullcord import Context, RunState, Timing
 from pullcord.core.events import StepFinished, StepStarted
 from pullcord.errors import StorageFailed
 from pullcord.journal.journal import Journal
-from pullcord.journal.memory import MemoryStore
+from pullcord.journal.memory_store import MemoryStore
 from pullcord.journal.store import Store, Transaction
 from pullcord.runtime.runtime import Runtime
 from pullcord.testing.crashing import WrappedStore
@@ -50,14 +50,14 @@ async def test_a_run_goes_on(after: int) -> None:
     async def agent(ctx: Context) -> list[int]:
         return [await ctx.step("work", work, number) for number in range(3)]
 
-    habits = Habits(lease_s=1, retry_storage_s=0.01)
+    timing = Timing(lease_s=1, retry_storage_s=0.01)
     journal = Journal(store := UnheardStore(MemoryStore()))
-    async with Runtime(journal, agents={"agent": agent}, habits=habits) as runtime:
+    async with Runtime(journal, agents={"agent": agent}, timing=timing) as runtime:
         run = await runtime.start("agent", run_id="r1")
         store.say_nothing(after=after)
         async with asyncio.timeout(120):
             assert await run.result() == [0, 1, 2]
-        assert (await run.look()).state is RunState.COMPLETED
+        assert (await run.snapshot()).state is RunState.COMPLETED
         events = [record.event for record in await journal.read("r1")]
     assert did == [0, 1, 2]
     assert sum(isinstance(event, StepStarted) for event in events) == 3

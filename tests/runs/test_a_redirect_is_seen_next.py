@@ -6,12 +6,21 @@ from typing import Any
 
 import pytest
 
-from pullcord import Context, RunHandle, Runtime
+from pullcord import Context, RunHandle, RunState, Runtime
 from pullcord.core.events import ItemRewritten, ItemStarted, StepStarted
-from tests.runs.stage import PARKING, S, World, happened, question, seen, stage, two_lives, unowned
+from tests.runs.observed_runs import (
+    PARKING,
+    OutsideWorld,
+    happened,
+    question,
+    runtime_with,
+    seen,
+    two_lives,
+    unowned,
+)
 
 
-def planner(world: World, *titles: str) -> Any:
+def planner(world: OutsideWorld, *titles: str) -> Any:
     """Carries its plan out item by item; each one is held until the world goes on."""
 
     async def agent(ctx: Context) -> list[str]:
@@ -24,12 +33,12 @@ def planner(world: World, *titles: str) -> Any:
 
 
 async def fates(run: RunHandle) -> list[tuple[str, str]]:
-    return [(told.text, told.status) for told in (await run.look()).instructions.values()]
+    return [(told.text, told.status) for told in (await run.snapshot()).instructions.values()]
 
 
 async def test_while_running_it_rewrites_the_next_item() -> None:
-    world = World()
-    async with stage(agent=planner(world, "a", "b", "c")) as runtime:
+    world = OutsideWorld()
+    async with runtime_with(agent=planner(world, "a", "b", "c")) as runtime:
         run = await runtime.start("agent")
         await seen(run, StepStarted)
         await run.redirect("B!", by="ana")
@@ -41,28 +50,28 @@ async def test_while_running_it_rewrites_the_next_item() -> None:
 
 
 async def test_while_paused_it_is_carried_out_on_resume() -> None:
-    world = World()
-    async with stage(agent=planner(world, "a", "b")) as runtime:
+    world = OutsideWorld()
+    async with runtime_with(agent=planner(world, "a", "b")) as runtime:
         run = await runtime.start("agent")
         await seen(run, StepStarted)
         await run.pause()
         world.go_on.set()
-        await run.reached(S.PAUSED)
+        await run.wait_for(RunState.PAUSED)
         await run.redirect("B!")
-        assert (await run.look()).state is S.PAUSED
+        assert (await run.snapshot()).state is RunState.PAUSED
         assert await fates(run) == [("B!", "queued")]
         await run.resume()
         assert await run.result() == ["a", "B!"]
 
 
 async def test_resume_may_bring_it_along() -> None:
-    world = World()
-    async with stage(agent=planner(world, "a", "b"), habits=PARKING) as runtime:
+    world = OutsideWorld()
+    async with runtime_with(agent=planner(world, "a", "b"), timing=PARKING) as runtime:
         run = await runtime.start("agent")
         await seen(run, StepStarted)
         await run.pause()
         world.go_on.set()
-        await run.reached(S.PAUSED)
+        await run.wait_for(RunState.PAUSED)
         await run.resume(instruction="summarise and stop")
         assert await run.result() == ["a", "summarise and stop"]
         assert await fates(run) == [("summarise and stop", "delivered")]
@@ -74,7 +83,7 @@ async def queued_first(runtime: Runtime, *told: str) -> RunHandle:
     run = await runtime.start("agent", thread="t1", if_busy="queue")
     for instruction in told:
         await run.redirect(instruction)
-    assert (await run.look()).state is S.QUEUED
+    assert (await run.snapshot()).state is RunState.QUEUED
     await first.answer(await question(first))
     return run
 
@@ -84,22 +93,22 @@ async def waits(ctx: Context) -> None:
 
 
 async def test_while_queued_it_rewrites_the_first_item() -> None:
-    world = World()
+    world = OutsideWorld()
     world.go_on.set()
-    async with stage(agent=planner(world, "a", "b"), waits=waits) as runtime:
+    async with runtime_with(agent=planner(world, "a", "b"), waits=waits) as runtime:
         run = await queued_first(runtime, "A!")
         assert await run.result() == ["A!", "b"]
         assert await fates(run) == [("A!", "delivered")]
 
 
 async def test_before_there_is_a_plan_it_rewrites_the_first_item() -> None:
-    world = World()
+    world = OutsideWorld()
 
     async def agent(ctx: Context) -> list[str]:
         await ctx.step("prepare", world.slow, "prepared")
         return [item.instruction async for item in ctx.plan(["a", "b"])]
 
-    async with stage(agent=agent) as runtime:
+    async with runtime_with(agent=agent) as runtime:
         run = await runtime.start("agent")
         await seen(run, StepStarted)
         await run.redirect("A!")
@@ -109,8 +118,8 @@ async def test_before_there_is_a_plan_it_rewrites_the_first_item() -> None:
 
 
 async def test_the_later_of_two_is_what_the_item_says() -> None:
-    world = World()
-    async with stage(agent=planner(world, "a", "b", "c")) as runtime:
+    world = OutsideWorld()
+    async with runtime_with(agent=planner(world, "a", "b", "c")) as runtime:
         run = await runtime.start("agent")
         await seen(run, StepStarted)
         await run.redirect("first thought")
@@ -121,8 +130,8 @@ async def test_the_later_of_two_is_what_the_item_says() -> None:
 
 @pytest.mark.parametrize("when", ["running", "queued"])
 async def test_all_that_was_said_about_an_item_reaches_the_agent(when: str) -> None:
-    world = World()
-    async with stage(agent=planner(world, "a", "b"), waits=waits) as runtime:
+    world = OutsideWorld()
+    async with runtime_with(agent=planner(world, "a", "b"), waits=waits) as runtime:
         told = ("first thought", "second thought")
         if when == "queued":
             run = await queued_first(runtime, *told)
@@ -139,13 +148,15 @@ async def test_all_that_was_said_about_an_item_reaches_the_agent(when: str) -> N
 
 
 async def test_an_item_that_has_begun_keeps_its_text_in_every_life() -> None:
-    world = World()
-    async with stage(agent=planner(world, "a", "b", "c"), waits=waits, habits=PARKING) as runtime:
+    world = OutsideWorld()
+    async with runtime_with(
+        agent=planner(world, "a", "b", "c"), waits=waits, timing=PARKING
+    ) as runtime:
         run = await queued_first(runtime, "A!")
         await seen(run, StepStarted)
         await run.pause()
         world.go_on.set()
-        await run.reached(S.PAUSED)
+        await run.wait_for(RunState.PAUSED)
         await unowned(runtime, run)
         await run.redirect("B!")
         await run.resume()
@@ -156,8 +167,8 @@ async def test_an_item_that_has_begun_keeps_its_text_in_every_life() -> None:
 
 
 async def test_a_fork_is_handed_the_items_that_had_begun_as_they_were() -> None:
-    world = World()
-    async with stage(agent=planner(world, "a", "b")) as runtime:
+    world = OutsideWorld()
+    async with runtime_with(agent=planner(world, "a", "b")) as runtime:
         run = await runtime.start("agent")
         await seen(run, StepStarted)
         await run.redirect("B!")
@@ -170,7 +181,7 @@ async def test_a_fork_is_handed_the_items_that_had_begun_as_they_were() -> None:
 
 
 async def test_a_plan_that_was_left_early_does_not_swallow_it() -> None:
-    world = World()
+    world = OutsideWorld()
 
     async def agent(ctx: Context) -> list[str]:
         async for _ in ctx.plan(["a", "b"]):
@@ -178,7 +189,7 @@ async def test_a_plan_that_was_left_early_does_not_swallow_it() -> None:
         await ctx.step("do", world.slow, "x")
         return await ctx.instructions()
 
-    async with stage(agent=agent) as runtime:
+    async with runtime_with(agent=agent) as runtime:
         run = await runtime.start("agent")
         await seen(run, StepStarted)
         await run.redirect("look at May")
@@ -190,13 +201,13 @@ async def test_a_plan_that_was_left_early_does_not_swallow_it() -> None:
 
 
 async def test_without_a_plan_everything_that_was_said_is_drained_in_order_once() -> None:
-    world = World()
+    world = OutsideWorld()
 
     async def agent(ctx: Context) -> list[list[str]]:
         await ctx.step("do", world.slow, "x")
         return [await ctx.instructions(), await ctx.instructions()]
 
-    async with stage(agent=agent) as runtime:
+    async with runtime_with(agent=agent) as runtime:
         run = await runtime.start("agent")
         await seen(run, StepStarted)
         await asyncio.gather(run.redirect("one"), run.redirect("two"))
@@ -208,7 +219,7 @@ async def test_without_a_plan_everything_that_was_said_is_drained_in_order_once(
 
 
 async def test_what_was_drained_is_the_same_in_every_life() -> None:
-    world = World()
+    world = OutsideWorld()
 
     async def agent(ctx: Context) -> list[list[str]]:
         world.entered += 1
@@ -216,10 +227,10 @@ async def test_what_was_drained_is_the_same_in_every_life() -> None:
         await ctx.ask("go on?")
         return [told, await ctx.instructions()]
 
-    async with stage(agent=agent, waits=waits, habits=PARKING) as runtime:
+    async with runtime_with(agent=agent, waits=waits, timing=PARKING) as runtime:
         run = await queued_first(runtime, "one")
         await question(run)
-        await run.reached(S.WAITING)
+        await run.wait_for(RunState.WAITING)
         await unowned(runtime, run)
         await run.redirect("two")  # it also takes the card off the table
         await run.answer(await question(run, nth=2))
@@ -228,12 +239,12 @@ async def test_what_was_drained_is_the_same_in_every_life() -> None:
 
 
 async def test_what_was_never_drained_goes_back_to_its_author() -> None:
-    world = World()
+    world = OutsideWorld()
 
     async def agent(ctx: Context) -> None:
         await ctx.step("do", world.slow, "x")
 
-    async with stage(agent=agent) as runtime:
+    async with runtime_with(agent=agent) as runtime:
         run = await runtime.start("agent")
         await seen(run, StepStarted)
         await run.redirect("nobody will read this", by="ana")
@@ -244,8 +255,8 @@ async def test_what_was_never_drained_goes_back_to_its_author() -> None:
 
 
 async def test_what_an_item_left_behind_was_told_goes_back_to_its_author() -> None:
-    world = World()
-    async with stage(agent=planner(world, "a", "b")) as runtime:
+    world = OutsideWorld()
+    async with runtime_with(agent=planner(world, "a", "b")) as runtime:
         run = await runtime.start("agent")
         await world.begun.wait()
         await run.redirect("B!")
@@ -256,7 +267,7 @@ async def test_what_an_item_left_behind_was_told_goes_back_to_its_author() -> No
 
 
 async def test_two_lives_of_a_plan_hand_over_each_item_once(tmp_path: Path) -> None:
-    world = World()
+    world = OutsideWorld()
 
     async def agent(ctx: Context) -> list[str]:
         done: list[str] = []

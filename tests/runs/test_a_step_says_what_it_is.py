@@ -7,22 +7,30 @@ from typing import Any
 import pytest
 
 import pullcord
-from pullcord import Context, Retry, StepError
+from pullcord import Context, Retry, RunState, StepError
 from pullcord.core.events import StepFailed, StepFinished, StepInterrupted, StepStarted
 from pullcord.errors import InvalidInput
 from pullcord.testing import ManualClock
-from tests.runs.stage import HASTY, S, World, events, happened, seen, stage, two_lives
+from tests.runs.observed_runs import (
+    HASTY,
+    OutsideWorld,
+    events,
+    happened,
+    runtime_with,
+    seen,
+    two_lives,
+)
 
 
 async def test_a_step_that_may_happen_only_once_cannot_be_retried() -> None:
-    world = World()
+    world = OutsideWorld()
 
     async def agent(ctx: Context) -> str:
         with pytest.raises(InvalidInput, match="effect is 'once'"):
             await ctx.step("pay", world.do, 7, retry=2)
         return "refused"
 
-    async with stage(agent=agent) as runtime:
+    async with runtime_with(agent=agent) as runtime:
         run = await runtime.start("agent")
         assert await run.result() == "refused"
         assert await happened(runtime, run.id, StepStarted) == []
@@ -41,7 +49,7 @@ async def test_a_function_that_would_block_is_refused() -> None:
             await ctx.step("read", function)
         return "refused"
 
-    async with stage(agent=agent) as runtime:
+    async with runtime_with(agent=agent) as runtime:
         run = await runtime.start("agent")
         assert await run.result() == "refused"
         assert await happened(runtime, run.id, StepStarted) == []
@@ -61,7 +69,7 @@ async def test_every_attempt_is_in_the_journal_before_the_next_begins() -> None:
         again = Retry(attempts=5, wait_s=0)
         return await ctx.step("fetch", third_time_lucky, effect="none", retry=again)
 
-    async with stage(agent=agent) as runtime:
+    async with runtime_with(agent=agent) as runtime:
         run = await runtime.start("agent")
         assert await run.result() == "here"
         attempts = [
@@ -77,7 +85,7 @@ async def test_every_attempt_is_in_the_journal_before_the_next_begins() -> None:
 
 
 async def test_the_last_attempt_decides_and_later_lives_do_not_try_again(tmp_path: Path) -> None:
-    world = World()
+    world = OutsideWorld()
 
     async def agent(ctx: Context) -> str:
         again = Retry(attempts=3, wait_s=0)
@@ -94,7 +102,7 @@ async def test_the_last_attempt_decides_and_later_lives_do_not_try_again(tmp_pat
     assert [step.attempt for step in run.steps.values()] == [3]
 
 
-def waits_long(world: World) -> Any:
+def waits_long(world: OutsideWorld) -> Any:
     async def agent(ctx: Context) -> Any:
         again = Retry(attempts=2, wait_s=100, wait_max_s=100)
         return await ctx.step("fetch", world.fails, "down", effect="none", retry=again)
@@ -103,28 +111,28 @@ def waits_long(world: World) -> Any:
 
 
 async def test_a_pause_does_not_wait_for_the_time_between_attempts() -> None:
-    world, clock = World(), ManualClock()
-    async with stage(agent=waits_long(world), clock=clock) as runtime:
+    world, clock = OutsideWorld(), ManualClock()
+    async with runtime_with(agent=waits_long(world), clock=clock) as runtime:
         run = await runtime.start("agent")
         await seen(run, StepFailed)
         await run.pause()
-        await run.reached(S.PAUSED)
+        await run.wait_for(RunState.PAUSED)
         clock.advance(50)  # less than the time after which it would be parked
         await run.resume()
-        await run.reached(S.RUNNING)
+        await run.wait_for(RunState.RUNNING)
         assert world.did == ["down"]
         clock.advance(50)
-        await run.reached(S.FAILED)
+        await run.wait_for(RunState.FAILED)
     assert world.did == ["down", "down"]
 
 
 async def test_a_cancel_does_not_wait_for_the_time_between_attempts() -> None:
-    world = World()
-    async with stage(agent=waits_long(world), clock=ManualClock()) as runtime:
+    world = OutsideWorld()
+    async with runtime_with(agent=waits_long(world), clock=ManualClock()) as runtime:
         run = await runtime.start("agent")
         await seen(run, StepFailed)
         await run.cancel()
-        await run.reached(S.CANCELLED)
+        await run.wait_for(RunState.CANCELLED)
     assert world.did == ["down"]
 
 
@@ -135,7 +143,7 @@ async def test_a_cancel_does_not_wait_for_the_time_between_attempts() -> None:
 async def test_a_step_that_takes_too_long_fails_and_says_so(
     tmp_path: Path, effect: Any, says: str
 ) -> None:
-    world = World()
+    world = OutsideWorld()
     said: list[str] = []
 
     async def agent(ctx: Context) -> None:
@@ -157,9 +165,9 @@ async def test_a_timeout_of_the_steps_own_is_just_its_error() -> None:
     async def agent(ctx: Context) -> None:
         await ctx.step("fetch", gives_up, timeout_s=60)
 
-    async with stage(agent=agent) as runtime:
+    async with runtime_with(agent=agent) as runtime:
         run = await runtime.start("agent")
-        await run.reached(S.FAILED)
+        await run.wait_for(RunState.FAILED)
         [failed] = await happened(runtime, run.id, StepFailed)
     assert failed.error == "TimeoutError: the server took its time"
 
@@ -188,14 +196,14 @@ async def test_a_result_that_cannot_be_stored_fails_the_step_and_is_not_made_aga
 
 
 async def test_arguments_that_cannot_be_stored_are_refused_before_anything_starts() -> None:
-    world = World()
+    world = OutsideWorld()
 
     async def agent(ctx: Context) -> str:
         with pytest.raises(InvalidInput, match="cannot be stored"):
             await ctx.step("do", world.do, object())
         return "refused"
 
-    async with stage(agent=agent) as runtime:
+    async with runtime_with(agent=agent) as runtime:
         run = await runtime.start("agent")
         assert await run.result() == "refused"
     assert world.did == []
@@ -212,58 +220,58 @@ async def test_a_cancellation_nobody_asked_for_is_a_failure_of_the_step() -> Non
             return error.error
         return "?"
 
-    async with stage(agent=agent) as runtime:
+    async with runtime_with(agent=agent) as runtime:
         run = await runtime.start("agent")
         assert (await run.result()).startswith("CancelledError: ")
-        assert (await run.look()).cancel is None
+        assert (await run.snapshot()).cancel is None
 
 
 async def test_a_cancellation_nobody_asked_for_is_a_failure_of_the_run() -> None:
     async def agent(_: Context) -> None:
         raise asyncio.CancelledError
 
-    async with stage(agent=agent) as runtime:
+    async with runtime_with(agent=agent) as runtime:
         run = await runtime.start("agent")
-        assert (await run.reached(S.FAILED)).error.startswith("CancelledError: ")
+        assert (await run.wait_for(RunState.FAILED)).error.startswith("CancelledError: ")
 
 
 @pytest.mark.parametrize("effect", ["none", "idempotent"])
 async def test_what_may_be_begun_again_is_after_a_shutdown_has_cut_it(
     tmp_path: Path, effect: Any
 ) -> None:
-    world = World()
+    world = OutsideWorld()
 
     async def agent(ctx: Context) -> Any:
         return await ctx.step("fetch", world.slow, "x", effect=effect)
 
-    async with stage(tmp_path / "runs.db", habits=HASTY, agent=agent) as runtime:
+    async with runtime_with(tmp_path / "runs.db", timing=HASTY, agent=agent) as runtime:
         run = await runtime.start("agent")
         await seen(run, StepStarted)
     world.go_on.set()
-    async with stage(tmp_path / "runs.db", agent=agent) as runtime:
+    async with runtime_with(tmp_path / "runs.db", agent=agent) as runtime:
         run = await runtime.get(run.id)
         assert await run.result() == "x"
-        assert (await run.look()).questions == {}
+        assert (await run.snapshot()).questions == {}
         assert len(await happened(runtime, run.id, StepInterrupted)) == 1
     assert world.did == ["x"]
 
 
 async def test_a_second_press_of_pause_cuts_what_may_be_begun_again_and_nothing_else() -> None:
-    world, once = World(), World()
+    world, once = OutsideWorld(), OutsideWorld()
 
     async def agent(ctx: Context) -> list[Any]:
         reading = ctx.step("read", world.slow, "read", effect="none")
         return list(await asyncio.gather(reading, ctx.step("pay", once.slow, "paid")))
 
-    async with stage(agent=agent) as runtime:
+    async with runtime_with(agent=agent) as runtime:
         run = await runtime.start("agent")
         await seen(run, StepStarted, nth=2)
         await run.pause()
         await run.pause(now=True)
         await seen(run, StepInterrupted)
-        assert (await run.look()).state is S.PAUSING
+        assert (await run.snapshot()).state is RunState.PAUSING
         once.go_on.set()
-        await run.reached(S.PAUSED)
+        await run.wait_for(RunState.PAUSED)
         world.go_on.set()
         await run.resume()
         assert await run.result() == ["read", "paid"]
@@ -279,7 +287,7 @@ async def test_a_step_cannot_use_the_doors_of_its_agent() -> None:
 
         await ctx.step("stamp", stamp)
 
-    async with stage(agent=agent) as runtime:
+    async with runtime_with(agent=agent) as runtime:
         run = await runtime.start("agent")
         with pytest.raises(
             pullcord.RunFailed, match=r"inside a step or a tool only ctx\.checkpoint"

@@ -11,7 +11,7 @@ import pullcord
 from pullcord import Context
 from pullcord.core.events import Record, StepFinished
 from pullcord.errors import StorageFailed
-from pullcord.journal.journal import Journal
+from pullcord.journal.facets.changes import Changes
 from tests.runs import some_tools
 
 TIMES: Final = 25
@@ -20,15 +20,15 @@ TIMES: Final = 25
 @pytest.fixture
 def away(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The first looks for controls fail, whoever asks. What has failed is listed."""
-    honest, failed = Journal.read_now, list[str]()
+    honest, failed = Changes.read_now, list[str]()
 
-    def read_now(journal: Journal, run_id: str, *, after_seq: int = 0) -> list[Record]:
+    def read_now(changes: Changes, run_id: str, *, after_seq: int = 0) -> list[Record]:
         if len(failed) < TIMES:
             failed.append(run_id)
             raise StorageFailed("Reading", path="runs.db", why="cut off", instead="Wait.")
-        return honest(journal, run_id, after_seq=after_seq)
+        return honest(changes, run_id, after_seq=after_seq)
 
-    monkeypatch.setattr(Journal, "read_now", read_now)
+    monkeypatch.setattr(Changes, "read_now", read_now)
     return failed
 
 

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from pullcord import Context, StepError
-from pullcord.cli.words import receipt_lines
+from pullcord.cli.render.run_text import receipt_lines
 from pullcord.core.events import StepFailed
 from tests.runs import raising_tools
+from tests.runs.observed_runs import happened, question, runtime_with
 from tests.runs.raising_tools import KEY, charge, leak, unreadable
-from tests.runs.stage import happened, question, stage
 
 AT = "raising_tools.py:10, in charge"
 
@@ -23,7 +23,7 @@ async def test_it_is_in_the_log_the_record_the_receipt_and_what_is_raised(
         await ctx.tool(charge, 3)
 
     with caplog.at_level(logging.WARNING):
-        async with stage(agent=agent) as runtime:
+        async with runtime_with(agent=agent) as runtime:
             run = await runtime.start("agent", run_id="r1")
             made = await run.receipt()
             [failed] = await happened(runtime, "r1", StepFailed)
@@ -44,7 +44,7 @@ async def test_a_thread_says_it_too() -> None:
 
         await ctx.tool(closure)
 
-    async with stage(agent=agent) as runtime:
+    async with runtime_with(agent=agent) as runtime:
         made = await (await runtime.start("agent")).receipt()
     assert made.steps[0].error == f"ValueError: no such card ({AT})"
 
@@ -59,9 +59,9 @@ async def test_a_later_life_is_told_the_same(tmp_path: Path) -> None:
             said.append(str(error))
         await ctx.ask("go on?")
 
-    async with stage(tmp_path / "s.db", agent=agent) as runtime:
+    async with runtime_with(tmp_path / "s.db", agent=agent) as runtime:
         await question(await runtime.start("agent", run_id="r1"))
-    async with stage(tmp_path / "s.db", agent=agent) as runtime:
+    async with runtime_with(tmp_path / "s.db", agent=agent) as runtime:
         run = await runtime.get("r1")
         await run.answer(await question(run), "yes")
         await run.result()
@@ -74,7 +74,7 @@ async def test_a_secret_in_its_code_is_sealed(
     async def agent(ctx: Context) -> None:
         await ctx.tool(leak)
 
-    async with stage(tmp_path / "s.db", secrets={"card": KEY}, agent=agent) as runtime:
+    async with runtime_with(tmp_path / "s.db", secrets={"card": KEY}, agent=agent) as runtime:
         await (await runtime.start("agent", run_id="r1")).receipt()
         [failed] = await happened(runtime, "r1", StepFailed)
     assert "{{secret:card}}" in failed.traceback
@@ -87,7 +87,7 @@ async def test_what_cannot_be_read_hides_nothing() -> None:
     async def agent(ctx: Context) -> None:
         await ctx.tool(unreadable)
 
-    async with stage(agent=agent) as runtime:
+    async with runtime_with(agent=agent) as runtime:
         made = await (await runtime.start("agent", run_id="r1")).receipt()
         [failed] = await happened(runtime, "r1", StepFailed)
     assert made.steps[0].error.startswith("RuntimeError: of nowhere")

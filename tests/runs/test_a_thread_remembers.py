@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from pullcord import Context, RunHandle, Runtime
+from pullcord import Context, RunHandle, RunState, Runtime
 from pullcord.core.events import QuestionAsked, StepStarted
 from pullcord.errors import InvalidInput, ThreadBusy
 from pullcord.journal.store import LiveText
-from tests.runs.stage import S, World, question, seen, stage
+from tests.runs.observed_runs import OutsideWorld, question, runtime_with, seen
 
 
-def worker(world: World) -> Any:
+def worker(world: OutsideWorld) -> Any:
     async def agent(ctx: Context, given: Any) -> Any:
         world.entered += 1
         return await ctx.step("work", world.slow, given)
@@ -60,8 +60,8 @@ async def cut_off(runtime: Runtime, **how: Any) -> RunHandle:
 
 
 async def test_a_second_run_is_refused_while_one_is_living() -> None:
-    world = World()
-    async with stage(agent=worker(world)) as runtime:
+    world = OutsideWorld()
+    async with runtime_with(agent=worker(world)) as runtime:
         run = await runtime.start("agent", 1, thread="t1")
         with pytest.raises(ThreadBusy) as busy:
             await runtime.start("agent", 2, thread="t1")
@@ -74,13 +74,13 @@ async def test_a_second_run_is_refused_while_one_is_living() -> None:
 
 
 async def test_a_second_run_may_be_queued_behind_it() -> None:
-    world = World()
-    async with stage(agent=worker(world)) as runtime:
+    world = OutsideWorld()
+    async with runtime_with(agent=worker(world)) as runtime:
         first = await runtime.start("agent", 1, thread="t1")
         queue = [await runtime.start("agent", n, thread="t1", if_busy="queue") for n in (2, 3)]
         other = await runtime.start("agent", 4, thread="t2")
         await seen(other, StepStarted)  # whoever could take them up had the time to
-        assert [(await run.look()).state for run in queue] == [S.QUEUED] * 2
+        assert [(await run.snapshot()).state for run in queue] == [RunState.QUEUED] * 2
         assert world.entered == 2
         world.go_on.set()
         assert [await run.result() for run in (first, *queue)] == [1, 2, 3]
@@ -88,8 +88,8 @@ async def test_a_second_run_may_be_queued_behind_it() -> None:
 
 
 async def test_what_is_queued_goes_on_when_the_run_before_it_is_cancelled() -> None:
-    world = World()
-    async with stage(agent=worker(world)) as runtime:
+    world = OutsideWorld()
+    async with runtime_with(agent=worker(world)) as runtime:
         first = await runtime.start("agent", 1, thread="t1")
         second = await runtime.start("agent", 2, thread="t1", if_busy="queue")
         await first.cancel()
@@ -98,13 +98,13 @@ async def test_what_is_queued_goes_on_when_the_run_before_it_is_cancelled() -> N
 
 
 async def test_a_second_run_may_become_a_redirect_of_the_first() -> None:
-    world = World()
+    world = OutsideWorld()
 
     async def listens(ctx: Context) -> list[str]:
         await ctx.step("work", world.slow, 1)
         return await ctx.instructions()
 
-    async with stage(agent=listens) as runtime:
+    async with runtime_with(agent=listens) as runtime:
         first = await runtime.start("agent", thread="t1")
         again = await runtime.start("agent", "use May", thread="t1", if_busy="redirect", by="ana")
         assert again.id == first.id
@@ -119,14 +119,14 @@ async def test_a_second_run_may_become_a_redirect_of_the_first() -> None:
 
 
 async def test_the_next_run_finds_what_was_given_said_done_and_returned() -> None:
-    world = World()
+    world = OutsideWorld()
 
     async def agent(ctx: Context, given: str) -> str:
         await ctx.say(f"hello {given}")
         await ctx.step("work", world.do, "worked")
         return "bye"
 
-    async with stage(agent=agent, remembers=remembers) as runtime:
+    async with runtime_with(agent=agent, remembers=remembers) as runtime:
         for name in ("ana", "bo"):
             await (await runtime.start("agent", name, thread="t1")).result()
         await (await runtime.start("agent", "eve", thread="another")).result()
@@ -148,14 +148,14 @@ async def test_of_a_failed_run_the_next_one_finds_the_error() -> None:
     async def agent(_: Context) -> None:
         raise ValueError("no luck")
 
-    async with stage(agent=agent, remembers=remembers) as runtime:
-        await (await runtime.start("agent", thread="t1")).reached(S.FAILED)
+    async with runtime_with(agent=agent, remembers=remembers) as runtime:
+        await (await runtime.start("agent", thread="t1")).wait_for(RunState.FAILED)
         [turn] = await (await runtime.start("remembers", thread="t1")).result()
     assert (turn["state"], turn["error"]) == ("failed", "ValueError: no luck")
 
 
 async def test_of_a_cancelled_run_the_next_one_finds_partial_text_marked_as_such() -> None:
-    async with stage(talks=talks, remembers=remembers) as runtime:
+    async with runtime_with(talks=talks, remembers=remembers) as runtime:
         await cut_off(runtime)
         [turn] = await (await runtime.start("remembers", thread="t1")).result()
     assert turn["state"] == "cancelled"
@@ -163,7 +163,7 @@ async def test_of_a_cancelled_run_the_next_one_finds_partial_text_marked_as_such
 
 
 async def test_partial_text_that_was_not_to_be_kept_is_not_found() -> None:
-    async with stage(talks=talks, remembers=remembers) as runtime:
+    async with runtime_with(talks=talks, remembers=remembers) as runtime:
         await cut_off(runtime, keep_partial=False)
         [turn] = await (await runtime.start("remembers", thread="t1")).result()
     assert turn["said"] == [["hello", False]]
@@ -173,14 +173,14 @@ async def test_a_child_is_no_turn_of_the_conversation() -> None:
     async def agent(ctx: Context) -> Any:
         return await (await ctx.spawn("remembers")).result()
 
-    async with stage(agent=agent, remembers=remembers) as runtime:
+    async with runtime_with(agent=agent, remembers=remembers) as runtime:
         await (await runtime.start("agent", thread="t1")).result()
         found = await (await runtime.start("remembers", thread="t1")).result()
     assert len(found) == 1
 
 
 async def test_a_fork_finds_what_came_before_the_run_it_goes_on_from() -> None:
-    async with stage(talks=talks, remembers=remembers) as runtime:
+    async with runtime_with(talks=talks, remembers=remembers) as runtime:
         await cut_off(runtime)
         run = await runtime.start("remembers", thread="t1")
         found = await run.result()
@@ -191,13 +191,13 @@ async def test_a_fork_finds_what_came_before_the_run_it_goes_on_from() -> None:
 
 
 async def test_a_quarantined_run_is_not_found_by_the_next() -> None:
-    async with stage(talks=talks, remembers=remembers) as runtime:
+    async with runtime_with(talks=talks, remembers=remembers) as runtime:
         await cut_off(runtime, quarantine=True)
         assert await (await runtime.start("remembers", thread="t1")).result() == []
 
 
 async def test_a_quarantined_run_cannot_be_forked() -> None:
-    async with stage(talks=talks) as runtime:
+    async with runtime_with(talks=talks) as runtime:
         run = await cut_off(runtime, quarantine=True)
         with pytest.raises(InvalidInput, match="quarantined"):
             await run.fork()
@@ -205,18 +205,18 @@ async def test_a_quarantined_run_cannot_be_forked() -> None:
 
 
 async def test_viewers_of_a_quarantined_run_see_that_it_happened_and_nothing_of_it() -> None:
-    async with stage(talks=talks) as runtime:
+    async with runtime_with(talks=talks) as runtime:
         run = await cut_off(runtime, quarantine=True)
         shown = [item async for _, item in run.events()]
-        assert len(shown) == (await run.look()).seq
+        assert len(shown) == (await run.snapshot()).seq
         assert "secret" not in str(shown)
         assert "hello" not in str(shown)
-        assert (await run.receipt()).state is S.CANCELLED
+        assert (await run.receipt()).state is RunState.CANCELLED
         assert "secret" not in str(await run.receipt())
 
 
 async def test_a_viewer_who_is_there_when_a_run_is_quarantined_sees_no_more_of_it() -> None:
-    async with stage(talks=talks) as runtime:
+    async with runtime_with(talks=talks) as runtime:
         run = await runtime.start("talks", "ana", thread="t1")
         shown: list[str] = []
         async for _, item in run.events():
@@ -230,7 +230,7 @@ async def test_a_viewer_who_is_there_when_a_run_is_quarantined_sees_no_more_of_i
 
 
 async def test_errors_plans_and_instructions_of_a_quarantined_run_are_withheld_too() -> None:
-    world = World()
+    world = OutsideWorld()
 
     async def agent(ctx: Context) -> None:
         with pytest.raises(Exception, match="secret"):
@@ -238,11 +238,11 @@ async def test_errors_plans_and_instructions_of_a_quarantined_run_are_withheld_t
         async for _ in ctx.plan(["secret item"]):
             await ctx.ask("go on?")
 
-    async with stage(agent=agent) as runtime:
+    async with runtime_with(agent=agent) as runtime:
         run = await runtime.start("agent")
         await question(run)
         await run.redirect("secret instruction")
         await seen(run, QuestionAsked, nth=2)
         await run.cancel(quarantine=True)
-        await run.reached(S.CANCELLED)
+        await run.wait_for(RunState.CANCELLED)
         assert [str(item) async for _, item in run.events() if "secret" in str(item)] == []

@@ -11,7 +11,17 @@ from typing import Any
 import pytest
 
 import pullcord
-from pullcord import Context, NotDone, Receipt, Retry, RunHandle, Runtime, StepError, ToolContext
+from pullcord import (
+    Context,
+    NotDone,
+    Receipt,
+    Retry,
+    RunHandle,
+    RunState,
+    Runtime,
+    StepError,
+    ToolContext,
+)
 from pullcord.core.events import (
     AttentionRaised,
     LateResult,
@@ -23,10 +33,10 @@ from pullcord.core.events import (
 )
 from pullcord.core.values import load
 from pullcord.runtime.agents import Function
-from pullcord.runtime.tools import Tool
+from pullcord.runtime.policy import Tool
 from pullcord.testing import ManualClock
 from tests.declaring import declared_as
-from tests.runs.stage import HASTY, S, happened, question, seen, stage
+from tests.runs.observed_runs import HASTY, happened, question, runtime_with, seen
 
 HURRY_S = 0.05
 
@@ -129,7 +139,7 @@ async def begun(runtime: Runtime, desk: Desk) -> RunHandle:
 
 @pytest.mark.parametrize("how", ["cooperates", "apologises", "waits"])
 async def test_a_tool_that_heeds_its_cancellation_is_interrupted(desk: Desk, how: str) -> None:
-    async with stage(agent=calls(getattr(desk, how))) as runtime:
+    async with runtime_with(agent=calls(getattr(desk, how))) as runtime:
         run = await begun(runtime, desk)
         await run.cancel(by="ana")
         receipt = await run.receipt()
@@ -141,7 +151,7 @@ async def test_a_tool_that_heeds_its_cancellation_is_interrupted(desk: Desk, how
 
 
 async def test_one_that_finishes_in_the_instant_of_the_cancel_has_happened(desk: Desk) -> None:
-    async with stage(agent=calls(desk.finishes_anyway)) as runtime:
+    async with runtime_with(agent=calls(desk.finishes_anyway)) as runtime:
         run = await begun(runtime, desk)
         await run.cancel(by="ana")
         receipt = await run.receipt()
@@ -172,7 +182,7 @@ async def assert_late_result_is_evidence(runtime: Runtime, run: RunHandle) -> No
 
 async def later(runtime: Runtime, run: RunHandle, kind: Any) -> Any:
     """Wait for such an event, also behind the end of the run."""
-    async for _, item in runtime.journal.subscribe(run.id):
+    async for _, item in runtime.journal.changes.subscribe(run.id):
         if isinstance(event := getattr(item, "event", None), kind):
             return event
     raise AssertionError
@@ -181,16 +191,16 @@ async def later(runtime: Runtime, run: RunHandle, kind: Any) -> Any:
 async def test_one_that_ignores_it_is_let_go_of_at_its_deadline_and_not_before(desk: Desk) -> None:
     clock = ManualClock()
     stubborn = pullcord.tool(stop_grace_s=30)(desk.ignores)
-    async with stage(agent=calls(stubborn), clock=clock) as runtime:
+    async with runtime_with(agent=calls(stubborn), clock=clock) as runtime:
         run = await begun(runtime, desk)
         await run.cancel(by="ana")
         await desk.told.wait()
         desk.told.clear()
         clock.advance(29.9)
-        assert (await run.look()).state is S.CANCELLING
+        assert (await run.snapshot()).state is RunState.CANCELLING
         clock.advance(0.1)
         await desk.told.wait()
-        assert (await run.look()).state is S.CANCELLING
+        assert (await run.snapshot()).state is RunState.CANCELLING
         clock.advance(HURRY_S)
         receipt = await abandoned(runtime, run, desk)
         assert (receipt.still_running, receipt.rung) == (("ignores",), "abandoned")
@@ -201,7 +211,7 @@ async def test_one_that_ignores_it_is_let_go_of_at_its_deadline_and_not_before(d
 @pytest.mark.parametrize("how", ["ignores", "blocks"])
 async def test_a_second_press_does_not_wait_for_the_deadline(desk: Desk, how: str) -> None:
     stubborn = pullcord.tool(stop_grace_s=10**6, run_in="thread" if how == "blocks" else "")
-    async with stage(agent=calls(stubborn(getattr(desk, how)))) as runtime:
+    async with runtime_with(agent=calls(stubborn(getattr(desk, how)))) as runtime:
         run = await begun(runtime, desk)
         assert (await run.cancel(by="ana")).verdict == "applied"
         assert (await run.cancel(by="ana")).verdict == "already"
@@ -215,7 +225,7 @@ async def test_a_second_press_does_not_wait_for_the_deadline(desk: Desk, how: st
 async def test_one_press_with_now_is_two_cancellations(desk: Desk) -> None:
     """Code that loses one, as `asyncio.wait_for` can, is stopped by the second, not let go of."""
     hesitant = pullcord.tool(stop_grace_s=10**6)(desk.hesitates)
-    async with stage(agent=calls(hesitant)) as runtime:
+    async with runtime_with(agent=calls(hesitant)) as runtime:
         run = await begun(runtime, desk)
         await run.cancel(by="ana", now=True)
         receipt = await run.receipt()
@@ -226,7 +236,7 @@ async def test_one_press_with_now_is_two_cancellations(desk: Desk) -> None:
 
 async def test_a_thread_is_named_before_it_starts_and_when_it_is_let_go_of(desk: Desk) -> None:
     in_thread = pullcord.tool(run_in="thread", stop_grace_s=0)(desk.blocks)
-    async with stage(agent=calls(in_thread)) as runtime:
+    async with runtime_with(agent=calls(in_thread)) as runtime:
         run = await begun(runtime, desk)
         assert (await seen(run, StepStarted)).run_in == "thread"
         await run.cancel(by="ana")
@@ -240,7 +250,7 @@ async def test_a_thread_that_ends_within_the_grace_was_not_stopped_but_has_happe
     desk: Desk,
 ) -> None:
     in_thread = pullcord.tool(run_in="thread", stop_grace_s=10**6)(desk.blocks)
-    async with stage(agent=calls(in_thread)) as runtime:
+    async with runtime_with(agent=calls(in_thread)) as runtime:
         run = await begun(runtime, desk)
         await run.cancel(by="ana")
         desk.in_thread.set()
@@ -277,10 +287,10 @@ async def test_a_tool_that_takes_too_long_has_failed_and_may_have_happened(
             await ctx.tool(outlasts(desk, how, effect=effect, stop_grace_s=3))
         errors.append(told.value.error)
 
-    async with stage(agent=agent, clock=clock) as runtime:
+    async with runtime_with(agent=agent, clock=clock) as runtime:
         run = await begun(runtime, desk)
         clock.advance(9.9)
-        assert (await run.look()).open_steps()
+        assert (await run.snapshot()).open_steps()
         clock.advance(0.1)
         if how != "cooperates":
             await turns()
@@ -319,7 +329,7 @@ async def test_every_attempt_has_its_own_time() -> None:
         attempts.put_nowait(ctx.attempt)
         await asyncio.get_running_loop().create_future()
 
-    async with stage(agent=calls(slow), clock=clock) as runtime:
+    async with runtime_with(agent=calls(slow), clock=clock) as runtime:
         run = await runtime.start("agent")
         assert await attempts.get() == 1
         clock.advance(10)
@@ -328,9 +338,9 @@ async def test_every_attempt_has_its_own_time() -> None:
             clock.advance(0)
             await asyncio.sleep(0)
         clock.advance(9.9)
-        assert (await run.look()).open_steps()
+        assert (await run.snapshot()).open_steps()
         clock.advance(0.1)
-        await run.reached(S.FAILED)
+        await run.wait_for(RunState.FAILED)
         assert len(await happened(runtime, run.id, StepFailed)) == 2
 
 
@@ -339,14 +349,14 @@ async def test_its_time_does_not_pass_while_it_stands_at_a_checkpoint(
     desk: Desk, left_s: float
 ) -> None:
     clock = ManualClock()
-    async with stage(agent=calls(outlasts(desk, "stands")), clock=clock) as runtime:
+    async with runtime_with(agent=calls(outlasts(desk, "stands")), clock=clock) as runtime:
         run = await begun(runtime, desk)
         clock.advance(6)
         await run.pause(by="ana")
-        await run.reached(S.PAUSED)
+        await run.wait_for(RunState.PAUSED)
         clock.advance(59)
         await run.resume(by="ana")
-        await run.reached(S.RUNNING)
+        await run.wait_for(RunState.RUNNING)
         desk.begun.clear()
         await desk.begun.wait()
         clock.advance(4 - left_s)
@@ -354,7 +364,7 @@ async def test_its_time_does_not_pass_while_it_stands_at_a_checkpoint(
         if left_s > 0:
             assert await run.result() == "done"
         else:
-            assert "took longer than 10 s" in (await run.reached(S.FAILED)).error
+            assert "took longer than 10 s" in (await run.wait_for(RunState.FAILED)).error
 
 
 # --- pause ---
@@ -366,12 +376,12 @@ async def test_a_pause_lets_it_finish_if_it_says_nothing_else(desk: Desk) -> Non
         first = await ctx.tool(desk.cooperates)
         return [first, await ctx.tool(desk.cooperates)]
 
-    async with stage(agent=agent) as runtime:
+    async with runtime_with(agent=agent) as runtime:
         run = await begun(runtime, desk)
         await run.pause(by="ana")
-        assert (await run.look()).state is S.PAUSING
+        assert (await run.snapshot()).state is RunState.PAUSING
         desk.go_on.set()
-        await run.reached(S.PAUSED)
+        await run.wait_for(RunState.PAUSED)
         assert len(await happened(runtime, run.id, StepStarted)) == 1
         await run.resume(by="ana")
         assert await run.result() == ["done", "done"]
@@ -386,10 +396,10 @@ async def test_a_pause_cuts_it_if_it_says_so_and_resume_begins_it_again(desk: De
         keys.append(ctx.idempotency_key)
         return await desk.cooperates()
 
-    async with stage(agent=calls(fetch)) as runtime:
+    async with runtime_with(agent=calls(fetch)) as runtime:
         run = await begun(runtime, desk)
         await run.pause(by="ana")
-        await run.reached(S.PAUSED)
+        await run.wait_for(RunState.PAUSED)
         assert desk.heard == ["cancelled"]
         desk.go_on.set()
         await run.resume(by="ana")
@@ -405,10 +415,10 @@ async def test_a_pause_cuts_it_if_it_says_so_and_resume_begins_it_again(desk: De
 async def test_a_tool_stands_still_at_its_checkpoint_until_it_may_go_on(
     desk: Desk, verb: str
 ) -> None:
-    async with stage(agent=calls(desk.stands)) as runtime:
+    async with runtime_with(agent=calls(desk.stands)) as runtime:
         run = await begun(runtime, desk)
         await run.pause(by="ana")
-        await run.reached(S.PAUSED)
+        await run.wait_for(RunState.PAUSED)
         desk.begun.clear()
         await turns()
         assert not desk.begun.is_set(), "it went on while paused"
@@ -439,7 +449,7 @@ async def test_a_cancel_comes_in_at_a_checkpoint_too() -> None:
                 pass
 
     patient = pullcord.tool(stop_grace_s=10**6)(swallows)
-    async with stage(agent=calls(patient)) as runtime:
+    async with runtime_with(agent=calls(patient)) as runtime:
         run = await runtime.start("agent")
         await begun.wait()
         await run.cancel(by="ana")
@@ -456,7 +466,7 @@ async def test_a_redirect_lets_it_finish_if_it_says_nothing_else(desk: Desk) -> 
     async def agent(ctx: Context) -> Any:
         return [await ctx.tool(desk.cooperates), await ctx.instructions()]
 
-    async with stage(agent=agent) as runtime:
+    async with runtime_with(agent=agent) as runtime:
         run = await begun(runtime, desk)
         await run.redirect("the other one", by="ana")
         desk.go_on.set()
@@ -486,7 +496,7 @@ async def test_a_redirect_cuts_it_if_it_says_so_and_its_agent_is_told_in_every_l
     tmp_path: Path,
 ) -> None:
     store = tmp_path / "runs.db"
-    async with stage(store, agent=redirected(desk)) as runtime:
+    async with runtime_with(store, agent=redirected(desk)) as runtime:
         run = await runtime.start("agent", run_id="r1")
         await desk.begun.wait()
         await run.redirect("the other one", by="ana")
@@ -494,7 +504,7 @@ async def test_a_redirect_cuts_it_if_it_says_so_and_its_agent_is_told_in_every_l
         [interrupted] = await happened(runtime, "r1", StepInterrupted)
     assert desk.heard == ["cancelled"]
     assert (interrupted.redirected, interrupted.rung) == (True, "task_cancel")
-    async with stage(store, agent=redirected(desk)) as runtime:
+    async with runtime_with(store, agent=redirected(desk)) as runtime:
         run = await runtime.get("r1")
         await run.answer(await question(run), "yes")
         assert await run.result() == TOLD
@@ -509,7 +519,7 @@ async def test_what_began_after_a_redirect_is_not_cut_by_it(desk: Desk) -> None:
         await ctx.tool(first.waits)
         return [await ctx.tool(looks), await ctx.instructions()]
 
-    async with stage(agent=agent) as runtime:
+    async with runtime_with(agent=agent) as runtime:
         run = await begun(runtime, first)
         await run.redirect("the other one", by="ana")
         first.go_on.set()
@@ -527,11 +537,11 @@ async def test_one_that_a_shutdown_has_cut_is_in_doubt_and_named_if_it_may_go_on
 ) -> None:
     store = tmp_path / "runs.db"
     tool = pullcord.tool(run_in="thread" if how == "blocks" else "")(getattr(desk, how))
-    async with stage(store, agent=calls(tool), habits=HASTY) as runtime:
+    async with runtime_with(store, agent=calls(tool), timing=HASTY) as runtime:
         await begun(runtime, desk)
     desk.go_on.set()
     desk.in_thread.set()
-    async with stage(store, agent=calls(tool)) as runtime:
+    async with runtime_with(store, agent=calls(tool)) as runtime:
         run = await runtime.get("r1")
         asked = await question(run, kind="doubt")
         [item] = await happened(runtime, "r1", AttentionRaised)
@@ -555,7 +565,7 @@ async def test_a_tool_whose_agent_loses_its_patience_is_cut(desk: Desk) -> None:
             await call
         return "went on"
 
-    async with stage(agent=agent) as runtime:
+    async with runtime_with(agent=agent) as runtime:
         run = await begun(runtime, desk)
         lost.set()
         assert await run.result() == "went on"
@@ -580,7 +590,7 @@ async def test_of_tools_at_once_each_has_its_own_outcome(desk: Desk) -> None:
         together = asyncio.gather(*map(one, (done, fails, desk.waits)), return_exceptions=True)
         await together
 
-    async with stage(agent=agent) as runtime:
+    async with runtime_with(agent=agent) as runtime:
         run = await begun(runtime, desk)
         await seen(run, StepFailed)
         await run.cancel(by="ana")
@@ -593,7 +603,7 @@ async def test_what_a_tool_in_this_process_prints_is_not_taken_for_its_output() 
     async def prints() -> None:
         print("to whoever reads our output")
 
-    async with stage(agent=calls(prints)) as runtime:
+    async with runtime_with(agent=calls(prints)) as runtime:
         run = await runtime.start("agent")
         await run.result()
         assert await happened(runtime, run.id, TextEnded) == []

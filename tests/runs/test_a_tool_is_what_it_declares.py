@@ -15,10 +15,10 @@ from pullcord.core.events import StepFailed, StepFinished, StepStarted
 from pullcord.core.values import load
 from pullcord.errors import InvalidInput, Unstorable
 from pullcord.runtime.agents import Function
-from pullcord.runtime.tools import Policy, Tool
+from pullcord.runtime.policy import Policy, Tool
 from tests.declaring import declared_as
 from tests.runs import some_tools
-from tests.runs.stage import happened, stage, two_lives
+from tests.runs.observed_runs import happened, runtime_with, two_lives
 
 Calls = Callable[[Context], Awaitable[Any]]
 
@@ -29,7 +29,7 @@ async def intent_of(call: Calls, **how: Any) -> StepStarted:
     async def agent(ctx: Context) -> None:
         await call(ctx)
 
-    async with stage(agent=agent, **how) as runtime:
+    async with runtime_with(agent=agent, **how) as runtime:
         run = await runtime.start("agent")
         await run.result()
         [intent] = await happened(runtime, run.id, StepStarted)
@@ -45,7 +45,7 @@ async def refusal_of(call: Calls) -> str:
             await call(ctx)
         refused.append(str(told.value))
 
-    async with stage(agent=agent) as runtime:
+    async with runtime_with(agent=agent) as runtime:
         run = await runtime.start("agent")
         await run.result()
         assert await happened(runtime, run.id, StepStarted) == []
@@ -255,7 +255,7 @@ async def test_a_foreign_generator_is_never_said_to_have_happened(
     async def agent(ctx: Context) -> Any:
         return await ctx.tool(function, str(path))
 
-    async with stage(agent=agent) as runtime:
+    async with runtime_with(agent=agent) as runtime:
         run = await runtime.start("agent")
         with pytest.raises(RunFailed, match="generator"):
             await run.result()
@@ -336,7 +336,7 @@ async def test_arguments_arrive_as_they_were_meant(place: str) -> None:
     async def agent(ctx: Context) -> Any:
         return await ctx.tool(declared, 1, 2, 5, 6, x=1)
 
-    async with stage(agent=agent) as runtime:
+    async with runtime_with(agent=agent) as runtime:
         run = await runtime.start("agent")
         assert await run.result() == [1, 2, [5, 6], 3, {"x": 1}]
         [intent] = await happened(runtime, run.id, StepStarted)
@@ -377,7 +377,7 @@ async def test_a_parameter_may_be_called_like_one_of_ours() -> None:
         call: Any = ctx.tool
         return await call(named_like_ours, tool=1)
 
-    async with stage(agent=agent) as runtime:
+    async with runtime_with(agent=agent) as runtime:
         assert await (await runtime.start("agent")).result() == [1, 0]
 
 
@@ -400,7 +400,7 @@ async def test_the_key_of_a_call_is_the_same_in_every_attempt(tmp_path: Path, pl
     async def agent(ctx: Context) -> Any:
         return [await ctx.tool(declared, str(path)), await ctx.tool(declared, str(path))]
 
-    async with stage(agent=agent) as runtime:
+    async with runtime_with(agent=agent) as runtime:
         run = await runtime.start("agent", run_id="r1")
         first, second = await run.result()
     assert (first["run"], first["attempt"], second["attempt"]) == ("r1", 2, 1)
@@ -424,11 +424,11 @@ async def test_the_key_of_a_call_is_the_same_in_every_life(tmp_path: Path) -> No
     async def agent(ctx: Context) -> Any:
         return await ctx.tool(fetch)
 
-    hasty = pullcord.Habits(shutdown_grace_s=0)
-    async with stage(store, habits=hasty, agent=agent) as runtime:
+    hasty = pullcord.Timing(shutdown_grace_s=0)
+    async with runtime_with(store, timing=hasty, agent=agent) as runtime:
         run = await runtime.start("agent", run_id="r1")
         await begun.wait()
-    async with stage(store, agent=agent) as runtime:
+    async with runtime_with(store, agent=agent) as runtime:
         run = await runtime.get("r1")
         assert await run.result() == "fetched"
         attempts = [event.attempt for event in await happened(runtime, "r1", StepStarted)]
@@ -445,7 +445,7 @@ async def test_a_tool_in_this_process_finds_what_the_agent_depends_on() -> None:
     async def agent(ctx: Context) -> Any:
         return await ctx.tool(reads)
 
-    async with stage(agent=pullcord.Agent(agent, deps=lambda: {"db": 1})) as runtime:
+    async with runtime_with(agent=pullcord.AgentConfig(agent, deps=lambda: {"db": 1})) as runtime:
         assert await (await runtime.start("agent")).result() == {"db": 1}
 
 
@@ -536,7 +536,7 @@ async def test_an_agent_is_told_what_a_tool_raised_and_the_first_time_also_by_wh
             return str(error)
         return "?"
 
-    async with stage(agent=agent) as runtime:
+    async with runtime_with(agent=agent) as runtime:
         run = await runtime.start("agent")
         assert await run.result() == "Step 'breaks' failed: ZeroDivisionError: no"
         assert await happened(runtime, run.id, StepFinished) == []
@@ -550,7 +550,7 @@ async def test_a_tool_cannot_use_the_doors_of_its_agent() -> None:
 
         return await ctx.tool(sneaks)
 
-    async with stage(agent=agent) as runtime:
+    async with runtime_with(agent=agent) as runtime:
         run = await runtime.start("agent")
         with pytest.raises(RunFailed, match=r"used ctx\.tool\(\)"):
             await run.result()

@@ -9,12 +9,11 @@ from typing import Any, Final
 import pytest
 
 import pullcord
-from pullcord import Context
+from pullcord import Context, RunState
 from pullcord.core.events import QuestionAsked
 from pullcord.hooks import Notice
 from tests.conftest import FULL
-from tests.runs.approving import office
-from tests.runs.stage import S, World, seen
+from tests.runs.observed_runs import OutsideWorld, runtime_with, seen
 
 TURNS: Final = range(0, 600, 1) if FULL else range(0, 160, 8)
 
@@ -46,7 +45,7 @@ async def spawned(ctx: Context) -> Any:
     return await (await ctx.spawn("child")).result()
 
 
-DOORS: Final[dict[str, Callable[[Context, World], Any]]] = {
+DOORS: Final[dict[str, Callable[[Context, OutsideWorld], Any]]] = {
     "step": lambda ctx, world: ctx.step("cut", world.do, "cut"),
     "idempotent step": lambda ctx, world: ctx.step("cut", world.do, "cut", effect="idempotent"),
     "tool": lambda ctx, world: ctx.tool(in_loop, "cut"),
@@ -80,7 +79,7 @@ async def test_a_call_that_its_agent_cuts_at_any_moment_is_decided_and_the_run_g
 
 
 async def cut_after(turns: int, door: str) -> str:
-    world = World()
+    world = OutsideWorld()
 
     async def agent(ctx: Context) -> str:
         beside = asyncio.create_task(called(lambda: DOORS[door](ctx, world)))
@@ -95,11 +94,11 @@ async def cut_after(turns: int, door: str) -> str:
     async def yes(notice: Notice) -> None:
         await (await runtime.get(notice.run_id)).approve(notice.question)
 
-    async with office(agent=agent, child=child, notify=yes) as runtime:
+    async with runtime_with(agent=agent, child=child, notify=yes) as runtime:
         run = await runtime.start("agent")
         seen = await run.result()
-        ended = await run.look()
-        assert ended.state is S.COMPLETED
+        ended = await run.snapshot()
+        assert ended.state is RunState.COMPLETED
         assert (ended.open_steps(), ended.open_questions()) == ([], [])
         assert world.did[-1] == "after"
     return seen
@@ -111,7 +110,7 @@ async def called(call: Callable[[], Any]) -> Any:
 
 async def test_what_it_has_cut_before_it_began_is_not_called_begun() -> None:
     """The intent is durable, and the function was never called: nobody has to be asked."""
-    world = World()
+    world = OutsideWorld()
 
     async def agent(ctx: Context) -> None:
         for turns in range(40):
@@ -121,7 +120,7 @@ async def test_what_it_has_cut_before_it_began_is_not_called_begun() -> None:
             cut.cancel()
             await asyncio.wait({cut})
 
-    async with office(agent=agent) as runtime:
+    async with runtime_with(agent=agent) as runtime:
         run = await runtime.start("agent")
         await run.result()
         receipt = await run.receipt()
@@ -133,7 +132,7 @@ async def test_what_never_began_is_begun_in_the_next_life_and_nobody_is_asked(
     tmp_path: Path,
 ) -> None:
     """A person would be told that it began, and would have to know what became of it."""
-    world = World()
+    world = OutsideWorld()
     left: list[str] = []
 
     async def agent(ctx: Context) -> str:
@@ -148,17 +147,17 @@ async def test_what_never_began_is_begun_in_the_next_life_and_nobody_is_asked(
             await ctx.step(name, world.do, int(name.removeprefix("cut ")))
         return await ctx.ask("Is that all?")
 
-    async with office(tmp_path / "runs.db", agent=agent) as runtime:
+    async with runtime_with(tmp_path / "runs.db", agent=agent) as runtime:
         run = await runtime.start("agent")
         await seen(run, QuestionAsked)
-        steps = (await run.look()).steps.values()
+        steps = (await run.snapshot()).steps.values()
         left += [step.name for step in steps if not step.began]
     assert left, "no intent was durable before its step was cut"
-    async with office(tmp_path / "runs.db", agent=agent) as runtime:
+    async with runtime_with(tmp_path / "runs.db", agent=agent) as runtime:
         run = await runtime.get(run.id)
-        [asked] = (await run.look()).open_questions()
+        [asked] = (await run.snapshot()).open_questions()
         await run.answer(asked, "yes")
         assert await run.result() == "yes"
-        assert len((await run.look()).questions) == 1
+        assert len((await run.snapshot()).questions) == 1
     assert sorted(world.did) == sorted({*world.did}), "one was carried out twice"
     assert {int(name.removeprefix("cut ")) for name in left} <= {*world.did}

@@ -9,23 +9,23 @@ from typing import Any
 import pytest
 
 import pullcord
-from pullcord import Call, Context, Habits, NotDone, RunHandle
-from pullcord.core.commands import Approve
+from pullcord import Call, Context, NotDone, RunHandle, RunState, Timing
+from pullcord.core.commands import Edit
 from pullcord.core.events import Answered, QuestionAsked, StepInterrupted, StepStarted
 from pullcord.core.values import dump, load
 from pullcord.errors import InvalidInput
 from pullcord.hooks import Notice
 from pullcord.testing import ManualClock
 from tests.runs.approval_tools import note, note_by_command, note_in_loop, note_in_thread, noted
-from tests.runs.approving import Bank, args_of, card, office, open_cards, payer, told
-from tests.runs.stage import (
+from tests.runs.approving import Bank, args_of, card, open_cards, payer, told
+from tests.runs.observed_runs import (
     HASTY,
     PARKING,
     UNHURRIED,
-    S,
-    World,
+    OutsideWorld,
     happened,
     question,
+    runtime_with,
     seen,
     settles,
     unowned,
@@ -44,10 +44,10 @@ def over(limit: int) -> Callable[[Call], bool]:
 @pytest.mark.parametrize("approve", ["never", over(100)], ids=["never", "predicate"])
 async def test_a_call_that_needs_no_approval_is_made_at_once(approve: Any) -> None:
     bank = Bank()
-    async with office(agent=payer(bank.pay(approve=approve))) as runtime:
+    async with runtime_with(agent=payer(bank.pay(approve=approve))) as runtime:
         run = await runtime.start("agent")
         assert await run.result() == "paid 100 to bob"
-        assert (await run.look()).questions == {}
+        assert (await run.snapshot()).questions == {}
         [intent] = await happened(runtime, run.id, StepStarted)
         assert (intent.approval, intent.call) == ("", "")
     assert bank.paid == [(100, "bob")]
@@ -64,13 +64,13 @@ def cannot_say(_call: Call) -> bool:
 )
 async def test_a_call_that_needs_approval_is_made_once_and_only_then(approve: Any) -> None:
     bank = Bank()
-    async with office(agent=payer(bank.pay(approve=approve))) as runtime:
+    async with runtime_with(agent=payer(bank.pay(approve=approve))) as runtime:
         run = await runtime.start("agent")
         asked = await card(run)
-        await run.reached(S.WAITING)
+        await run.wait_for(RunState.WAITING)
         assert (bank.tried, await happened(runtime, run.id, StepStarted)) == ([], [])
         ack = await run.approve(asked.question, by="ana")
-        assert (ack.verdict, ack.state) == ("applied", S.QUEUED)
+        assert (ack.verdict, ack.state) == ("applied", RunState.QUEUED)
         assert await run.result() == "paid 100 to bob"
         [answer] = await happened(runtime, run.id, Answered)
         assert (answer.by, answer.verdict) == ("ana", "approved")
@@ -84,7 +84,9 @@ async def test_a_policy_by_name_asks_for_a_tool_that_says_nothing_itself() -> No
         await bank.pay_out(amount)
         return amount
 
-    async with office(agent=payer(transfer), tools={"transfer": {"approve": "always"}}) as runtime:
+    async with runtime_with(
+        agent=payer(transfer), tools={"transfer": {"approve": "always"}}
+    ) as runtime:
         run = await runtime.start("agent")
         asked = await card(run, tool="transfer")
         assert bank.tried == []
@@ -108,10 +110,10 @@ async def test_the_predicate_is_handed_the_call() -> None:
         calls.append(call)
         return False
 
-    async with office(agent=payer(Bank().pay(approve=ask), to="eve")) as runtime:
+    async with runtime_with(agent=payer(Bank().pay(approve=ask), to="eve")) as runtime:
         run = await runtime.start("agent")
         await run.result()
-        [step] = (await run.look()).steps
+        [step] = (await run.snapshot()).steps
     [call] = calls
     assert (call.tool, call.args) == ("pay", {"amount": 100, "to": "eve"} | call.args)
     assert call.idempotency_key == f"{run.id}-{step}"
@@ -123,7 +125,7 @@ async def test_the_predicate_is_handed_the_call() -> None:
 async def test_the_question_says_which_call_exactly_and_until_when() -> None:
     clock, bank = ManualClock(), Bank()
     pay = bank.pay(approve_within_s=60.0, undo=no_later)
-    async with office(agent=payer(pay, to="eve"), clock=clock, habits=UNHURRIED) as runtime:
+    async with runtime_with(agent=payer(pay, to="eve"), clock=clock, timing=UNHURRIED) as runtime:
         run = await runtime.start("agent")
         asked = await card(run)
         assert asked.tool == "pay"
@@ -136,7 +138,7 @@ async def test_the_question_says_which_call_exactly_and_until_when() -> None:
         assert asked.due_ms == clock.wall_ms() + 60_000
         assert len(asked.call) == 64
         await run.approve(asked.question, call=asked.call)
-        await settles(run, clock, S.COMPLETED)
+        await settles(run, clock, RunState.COMPLETED)
         [intent] = await happened(runtime, run.id, StepStarted)
     assert (intent.step, intent.approval, intent.call) == (asked.step, asked.question, asked.call)
     assert load(intent.args) == args_of(asked)
@@ -156,7 +158,7 @@ async def test_however_it_is_written_the_same_call_is_shown_the_same() -> None:
         async def agent(ctx: Context, pay: Any = pay, args: Any = args, kw: Any = kwargs) -> Any:
             return await told(ctx.tool(pay, *args, **kw))
 
-        async with office(agent=agent) as runtime:
+        async with runtime_with(agent=agent) as runtime:
             asked = await card(await runtime.start("agent", run_id="r1"))
             shown.add((asked.question, asked.call, bytes(asked.details)))
     [(_, _, details)] = shown
@@ -165,7 +167,7 @@ async def test_however_it_is_written_the_same_call_is_shown_the_same() -> None:
 
 async def test_another_run_with_the_same_call_is_another_call() -> None:
     bank = Bank()
-    async with office(agent=payer(bank.pay())) as runtime:
+    async with runtime_with(agent=payer(bank.pay())) as runtime:
         first, second = await runtime.start("agent"), await runtime.start("agent")
         mine, other = await card(first), await card(second)
         assert mine.call != other.call
@@ -186,7 +188,7 @@ async def test_two_like_calls_in_one_run_are_two_approvals() -> None:
         pay = bank.pay()
         return await asyncio.gather(told(ctx.tool(pay, 100)), told(ctx.tool(pay, 100)))
 
-    async with office(agent=agent) as runtime:
+    async with runtime_with(agent=agent) as runtime:
         run = await runtime.start("agent")
         first, second = await card(run), await card(run, nth=2)
         assert first.call != second.call
@@ -205,7 +207,7 @@ async def test_two_like_calls_in_one_run_are_two_approvals() -> None:
 )
 async def test_a_denied_call_is_not_made_and_its_agent_is_told_why(reason: str, why: str) -> None:
     bank = Bank()
-    async with office(agent=payer(bank.pay())) as runtime:
+    async with runtime_with(agent=payer(bank.pay())) as runtime:
         run = await runtime.start("agent")
         ack = await run.deny((await card(run)).question, by="ana", reason=reason)
         assert ack.verdict == "applied"
@@ -219,10 +221,12 @@ async def test_an_agent_that_lets_a_denial_pass_fails_with_it() -> None:
     async def agent(ctx: Context) -> Any:
         return await ctx.tool(Bank().pay(), 100)
 
-    async with office(agent=agent) as runtime:
+    async with runtime_with(agent=agent) as runtime:
         run = await runtime.start("agent")
         await run.deny((await card(run)).question, reason="too much")
-        assert (await run.reached(S.FAILED)).error == "NotDone: Step 'pay' failed: denied: too much"
+        assert (
+            await run.wait_for(RunState.FAILED)
+        ).error == "NotDone: Step 'pay' failed: denied: too much"
 
 
 # --- not this one, but that one ---
@@ -230,13 +234,13 @@ async def test_an_agent_that_lets_a_denial_pass_fails_with_it() -> None:
 
 async def test_an_edited_call_is_shown_again_and_only_then_made() -> None:
     bank = Bank()
-    async with office(agent=payer(bank.pay())) as runtime:
+    async with runtime_with(agent=payer(bank.pay())) as runtime:
         run = await runtime.start("agent")
         first = await card(run)
         ack = await run.edit(first.question, {"amount": 50}, by="ana")
         assert ack.verdict == "applied"
         second = await card(run, nth=2)
-        await run.reached(S.WAITING)
+        await run.wait_for(RunState.WAITING)
         assert bank.tried == []
         assert args_of(second) == {"amount": 50, "to": "bob"}
         assert second.call != first.call
@@ -255,7 +259,7 @@ async def test_an_edited_call_is_shown_again_and_only_then_made() -> None:
 
 async def test_an_edited_call_can_be_denied() -> None:
     bank = Bank()
-    async with office(agent=payer(bank.pay())) as runtime:
+    async with runtime_with(agent=payer(bank.pay())) as runtime:
         run = await runtime.start("agent")
         await run.edit((await card(run)).question, {"amount": 50})
         await run.deny((await card(run, nth=2)).question, reason="on second thoughts")
@@ -265,7 +269,7 @@ async def test_an_edited_call_can_be_denied() -> None:
 
 async def test_an_edit_back_to_what_it_was_needs_a_third_approval() -> None:
     bank = Bank()
-    async with office(agent=payer(bank.pay())) as runtime:
+    async with runtime_with(agent=payer(bank.pay())) as runtime:
         run = await runtime.start("agent")
         cards = [await card(run)]
         for nth, amount in ((2, 50), (3, 100)):
@@ -298,10 +302,10 @@ async def test_an_edit_that_does_not_fit_changes_nothing_and_is_asked_again(
     args: Any, says: str
 ) -> None:
     bank = Bank()
-    async with office(agent=payer(bank.pay())) as runtime:
+    async with runtime_with(agent=payer(bank.pay())) as runtime:
         run = await runtime.start("agent")
         first = await card(run)
-        edit = Approve(by="ana", question=first.question, edited=True, args=dump(args))
+        edit = Edit(by="ana", question=first.question, args=dump(args))
         assert (await runtime.journal.command(run.id, edit)).verdict == "applied"
         second = await card(run, nth=2)
         assert says in second.text
@@ -314,11 +318,11 @@ async def test_an_edit_that_does_not_fit_changes_nothing_and_is_asked_again(
 
 async def test_an_edit_that_says_nothing_new_is_no_approval_either() -> None:
     bank = Bank()
-    async with office(agent=payer(bank.pay())) as runtime:
+    async with runtime_with(agent=payer(bank.pay())) as runtime:
         run = await runtime.start("agent")
         await run.edit((await card(run)).question, {})
         second = await card(run, nth=2)
-        await run.reached(S.WAITING)
+        await run.wait_for(RunState.WAITING)
         assert bank.tried == []
         await run.approve(second.question)
         await run.result()
@@ -326,7 +330,7 @@ async def test_an_edit_that_says_nothing_new_is_no_approval_either() -> None:
 
 
 async def test_an_edit_that_cannot_be_stored_is_refused_and_the_card_stays() -> None:
-    async with office(agent=payer(Bank().pay())) as runtime:
+    async with runtime_with(agent=payer(Bank().pay())) as runtime:
         run = await runtime.start("agent")
         asked = await card(run)
         with pytest.raises(InvalidInput):
@@ -340,7 +344,7 @@ async def test_an_edit_that_cannot_be_stored_is_refused_and_the_card_stays() -> 
 @pytest.mark.parametrize("value", [True, "yes", "approved", "run", {"happened": 1}], ids=str)
 async def test_a_plain_answer_allows_nothing(value: Any) -> None:
     bank = Bank()
-    async with office(agent=payer(bank.pay())) as runtime:
+    async with runtime_with(agent=payer(bank.pay())) as runtime:
         run = await runtime.start("agent")
         asked = await card(run)
         ack = await run.answer(asked.question, value)
@@ -352,15 +356,15 @@ async def test_a_plain_answer_allows_nothing(value: Any) -> None:
     assert bank.tried == []
 
 
-async def ask(world: World, ctx: Context) -> Any:
+async def ask(world: OutsideWorld, ctx: Context) -> Any:
     return await ctx.ask("Which one?")
 
 
-async def sleep(world: World, ctx: Context) -> Any:
+async def sleep(world: OutsideWorld, ctx: Context) -> Any:
     await ctx.sleep(3600)
 
 
-async def doubt(world: World, ctx: Context) -> Any:
+async def doubt(world: OutsideWorld, ctx: Context) -> Any:
     return await ctx.step("charge", world.slow, "charged")
 
 
@@ -369,23 +373,23 @@ async def doubt(world: World, ctx: Context) -> Any:
 async def test_what_is_no_approval_can_be_neither_approved_nor_denied(
     opens: Any, verb: str, tmp_path: Path
 ) -> None:
-    world, path = World(), tmp_path / "runs.db"
+    world, path = OutsideWorld(), tmp_path / "runs.db"
     agent = functools.partial(opens, world)
-    async with office(path, agent=agent, habits=HASTY) as runtime:
+    async with runtime_with(path, agent=agent, timing=HASTY) as runtime:
         run = await runtime.start("agent", run_id="r1")
         await seen(run, StepStarted if opens is doubt else QuestionAsked)
-    async with office(path, agent=agent, habits=HASTY) as runtime:
+    async with runtime_with(path, agent=agent, timing=HASTY) as runtime:
         run = await runtime.get("r1")
         name = await question(run)
         for control in (run.approve, run.deny) if verb == "approve" else (run.deny, run.approve):
             ack = await control(name)
             assert (ack.verdict, ack.reason) == ("rejected", "not_an_approval")
-        assert (await run.look()).open_questions() == [name]
+        assert (await run.snapshot()).open_questions() == [name]
 
 
 @pytest.mark.parametrize("verb", ["approve", "deny"])
 async def test_what_was_never_asked_cannot_be_judged(verb: str) -> None:
-    async with office(agent=payer(Bank().pay())) as runtime:
+    async with runtime_with(agent=payer(Bank().pay())) as runtime:
         run = await runtime.start("agent")
         asked = await card(run)
         ack = await getattr(run, verb)("something-else")
@@ -399,7 +403,7 @@ async def test_of_two_answers_the_first_counts_and_the_second_is_told_so(
     first: str, then: str
 ) -> None:
     bank = Bank()
-    async with office(agent=payer(bank.pay())) as runtime:
+    async with runtime_with(agent=payer(bank.pay())) as runtime:
         run = await runtime.start("agent")
         asked = await card(run)
         applied = await judged(run, asked.question, first)
@@ -429,7 +433,7 @@ async def judged(run: RunHandle, name: str, how: str, **who: Any) -> pullcord.Ac
 
 async def test_an_answer_sent_again_with_its_key_gets_the_same_answer() -> None:
     bank = Bank()
-    async with office(agent=payer(bank.pay())) as runtime:
+    async with runtime_with(agent=payer(bank.pay())) as runtime:
         run = await runtime.start("agent")
         asked = await card(run)
         acks = [await run.approve(asked.question, key="k1") for _ in range(3)]
@@ -464,7 +468,7 @@ async def test_what_is_done_is_what_was_shown_also_if_its_agent_changes_the_argu
         sent, _ = await asyncio.gather(told(ctx.tool(mail, to)), meddle())
         return sent
 
-    async with office(agent=agent) as runtime:
+    async with runtime_with(agent=agent) as runtime:
         run = await runtime.start("agent")
         asked = await card(run)
         if when == "while it waits":
@@ -491,7 +495,7 @@ async def test_a_tool_that_changes_its_arguments_is_tried_again_with_what_was_ap
             raise ConnectionError("try again")
         return to
 
-    async with office(agent=payer(mail, ["bob"])) as runtime:
+    async with runtime_with(agent=payer(mail, ["bob"])) as runtime:
         run = await runtime.start("agent")
         await run.approve((await card(run)).question)
         assert await run.result() == ["bob", "eve"]
@@ -512,7 +516,7 @@ async def test_an_agent_that_meddles_with_its_call_does_not_reach_still_valid_ei
     async def mail(to: list[str]) -> list[str]:
         return list(to)
 
-    async with office(agent=payer(mail, to)) as runtime:
+    async with runtime_with(agent=payer(mail, to)) as runtime:
         run = await runtime.start("agent")
         asked = await card(run)
         to.append("eve")
@@ -532,7 +536,7 @@ async def test_an_approved_tool_runs_with_what_was_approved_wherever_it_runs(
     tool: Any, edited: bool, tmp_path: Path
 ) -> None:
     pad = tmp_path / "pad"
-    async with office(agent=payer(tool, str(pad), "one")) as runtime:
+    async with runtime_with(agent=payer(tool, str(pad), "one")) as runtime:
         run = await runtime.start("agent")
         asked = await card(run)
         assert args_of(asked) == {"path": str(pad), "line": "one"}
@@ -556,7 +560,7 @@ async def test_an_approved_command_is_the_one_that_was_shown(edited: bool, tmp_p
         )
         return ended.status
 
-    async with office(agent=agent) as runtime:
+    async with runtime_with(agent=agent) as runtime:
         run = await runtime.start("agent")
         asked = await card(run, tool="sh")
         shown = args_of(asked)
@@ -585,7 +589,7 @@ async def test_a_command_edited_to_something_that_is_none_is_not_run(
             return error.error
         return "it was run"
 
-    async with office(agent=agent) as runtime:
+    async with runtime_with(agent=agent) as runtime:
         run = await runtime.start("agent")
         await run.edit((await card(run)).question, {"argv": argv})
         second = await card(run, nth=2)
@@ -634,7 +638,7 @@ def _with_context(ctx: pullcord.ToolContext, call: Call) -> bool:
 )
 async def test_an_approved_call_that_is_no_longer_valid_is_not_made(still_valid: Any) -> None:
     bank = Bank()
-    async with office(agent=payer(bank.pay(still_valid=still_valid))) as runtime:
+    async with runtime_with(agent=payer(bank.pay(still_valid=still_valid))) as runtime:
         run = await runtime.start("agent")
         assert (await run.approve((await card(run)).question)).verdict == "applied"
         outcome, why = await run.result()
@@ -654,7 +658,7 @@ async def test_a_valid_call_is_made_and_the_check_sees_what_was_approved() -> No
         calls.append((call.tool, call.args, list(bank.tried)))
         return True
 
-    async with office(agent=payer(bank.pay(still_valid=check))) as runtime:
+    async with runtime_with(agent=payer(bank.pay(still_valid=check))) as runtime:
         run = await runtime.start("agent")
         first = await card(run)
         await run.edit(first.question, {"amount": 50})
@@ -667,7 +671,7 @@ async def test_a_valid_call_is_made_and_the_check_sees_what_was_approved() -> No
 
 async def test_a_call_that_needs_no_approval_is_not_checked() -> None:
     bank = Bank()
-    async with office(agent=payer(bank.pay(approve="never", still_valid=no))) as runtime:
+    async with runtime_with(agent=payer(bank.pay(approve="never", still_valid=no))) as runtime:
         assert await (await runtime.start("agent")).result() == "paid 100 to bob"
 
 
@@ -685,12 +689,12 @@ async def test_what_an_agent_was_told_is_not_done_is_not_done_in_a_later_life(
         await ctx.ask("And now?")
         return first
 
-    async with office(tmp_path / "r.db", agent=agent) as runtime:
+    async with runtime_with(tmp_path / "r.db", agent=agent) as runtime:
         run = await runtime.start("agent", run_id="r1")
         await run.approve((await card(run)).question)
         await question(run, kind="question")
     valid.append(True)
-    async with office(tmp_path / "r.db", agent=agent) as runtime:
+    async with runtime_with(tmp_path / "r.db", agent=agent) as runtime:
         run = await runtime.get("r1")
         await run.answer(await question(run, kind="question"), "go on")
         assert (await run.result())[0] == "not_started"
@@ -701,8 +705,8 @@ async def test_what_an_agent_was_told_is_not_done_is_not_done_in_a_later_life(
 
 
 async def hooked(notify: Any, bank: Bank) -> None:
-    habits = Habits(hook_s=0.05, hook_retry_s=0.01)
-    async with office(agent=payer(bank.pay()), notify=notify, habits=habits) as runtime:
+    timing = Timing(hook_s=0.05, hook_retry_s=0.01)
+    async with runtime_with(agent=payer(bank.pay()), notify=notify, timing=timing) as runtime:
         run = await runtime.start("agent")
         await run.approve((await card(run)).question)
         assert await run.result() == "paid 100 to bob"
@@ -722,7 +726,7 @@ async def test_a_notification_hook_is_told_what_waits(is_async: bool) -> None:
         take(notice)
 
     agent = payer(Bank().pay())
-    async with office(agent=agent, notify=take_later if is_async else take) as runtime:
+    async with runtime_with(agent=agent, notify=take_later if is_async else take) as runtime:
         run = await runtime.start("agent")
         asked = await card(run)
         await arrived.wait()
@@ -744,7 +748,7 @@ async def test_a_notification_hook_is_told_what_waits(is_async: bool) -> None:
 
 async def test_every_question_about_an_edited_call_is_told() -> None:
     told_of: list[Any] = []
-    async with office(agent=payer(Bank().pay()), notify=told_of.append) as runtime:
+    async with runtime_with(agent=payer(Bank().pay()), notify=told_of.append) as runtime:
         run = await runtime.start("agent")
         await run.edit((await card(run)).question, {"amount": 50})
         await run.approve((await card(run, nth=2)).question)
@@ -758,7 +762,7 @@ async def test_a_notification_that_is_answered_in_the_hook_itself_is_answered() 
     async def yes(notice: Notice) -> None:
         await (await runtime.get(notice.run_id)).approve(notice.question, call=notice.call)
 
-    async with office(agent=payer(bank.pay()), notify=yes) as runtime:
+    async with runtime_with(agent=payer(bank.pay()), notify=yes) as runtime:
         assert await (await runtime.start("agent")).result() == "paid 100 to bob"
 
 
@@ -795,7 +799,7 @@ async def test_a_bad_hook_harms_neither_the_run_nor_the_shutdown(notify: Any) ->
 @pytest.mark.parametrize("at", [QuestionAsked, Answered], ids=["asked", "approved"])
 async def test_a_fork_inherits_no_approval(at: Any) -> None:
     bank = Bank()
-    async with office(agent=payer(bank.pay())) as runtime:
+    async with runtime_with(agent=payer(bank.pay())) as runtime:
         run = await runtime.start("agent")
         mine = await card(run)
         await run.approve(mine.question)
@@ -813,19 +817,19 @@ async def test_a_fork_inherits_no_approval(at: Any) -> None:
 
 async def test_a_fork_does_not_ask_about_what_is_done() -> None:
     bank = Bank()
-    async with office(agent=payer(bank.pay())) as runtime:
+    async with runtime_with(agent=payer(bank.pay())) as runtime:
         run = await runtime.start("agent")
         await run.approve((await card(run)).question)
         await run.result()
         fork = await run.fork()
         assert await fork.result() == "paid 100 to bob"
-        assert (await fork.look()).questions == {}
+        assert (await fork.snapshot()).questions == {}
     assert bank.paid == [(100, "bob")]
 
 
 async def test_a_fork_asks_again_about_what_was_denied() -> None:
     bank = Bank()
-    async with office(agent=payer(bank.pay())) as runtime:
+    async with runtime_with(agent=payer(bank.pay())) as runtime:
         run = await runtime.start("agent")
         await run.deny((await card(run)).question)
         await run.result()
@@ -844,16 +848,16 @@ async def test_an_idempotent_call_cut_by_a_shutdown_is_begun_again_by_the_same_a
     bank = Bank()
     bank.close_the_counter()
     agent = payer(bank.pay(effect="idempotent"))
-    async with office(tmp_path / "r.db", agent=agent, habits=HASTY) as runtime:
+    async with runtime_with(tmp_path / "r.db", agent=agent, timing=HASTY) as runtime:
         run = await runtime.start("agent", run_id="r1")
         asked = await card(run)
         await run.approve(asked.question)
         await bank.at_the_counter.wait()
     bank.counter.set()
-    async with office(tmp_path / "r.db", agent=agent) as runtime:
+    async with runtime_with(tmp_path / "r.db", agent=agent) as runtime:
         run = await runtime.get("r1")
         assert await run.result() == "paid 100 to bob"
-        assert len((await run.look()).questions) == 1
+        assert len((await run.snapshot()).questions) == 1
         assert len(await happened(runtime, "r1", StepInterrupted)) == 1
         intents = await happened(runtime, "r1", StepStarted)
     assert [(i.attempt, i.approval, i.call) for i in intents] == [
@@ -873,11 +877,11 @@ async def test_a_call_that_fails_is_tried_again_by_the_same_approval() -> None:
             raise ConnectionError("down")
         return amount
 
-    async with office(agent=payer(flaky)) as runtime:
+    async with runtime_with(agent=payer(flaky)) as runtime:
         run = await runtime.start("agent")
         await run.approve((await card(run)).question)
         assert await run.result() == 100
-        assert len((await run.look()).questions) == 1
+        assert len((await run.snapshot()).questions) == 1
     assert tried == [100] * 3
 
 
@@ -892,12 +896,12 @@ async def test_a_call_that_began_and_is_no_longer_valid_is_not_called_not_starte
         return valid[-1]
 
     agent = payer(bank.pay(effect="idempotent", still_valid=check))
-    async with office(tmp_path / "r.db", agent=agent, habits=HASTY) as runtime:
+    async with runtime_with(tmp_path / "r.db", agent=agent, timing=HASTY) as runtime:
         run = await runtime.start("agent", run_id="r1")
         await run.approve((await card(run)).question)
         await bank.at_the_counter.wait()
     valid.append(False)
-    async with office(tmp_path / "r.db", agent=agent) as runtime:
+    async with runtime_with(tmp_path / "r.db", agent=agent) as runtime:
         outcome, _ = await (await runtime.get("r1")).result()
     assert outcome in ("unknown", "interrupted")
 
@@ -906,13 +910,13 @@ async def test_a_once_call_in_doubt_that_is_run_again_uses_its_approval(tmp_path
     bank = Bank()
     bank.close_the_counter()
     agent = payer(bank.pay())
-    async with office(tmp_path / "r.db", agent=agent, habits=HASTY) as runtime:
+    async with runtime_with(tmp_path / "r.db", agent=agent, timing=HASTY) as runtime:
         run = await runtime.start("agent", run_id="r1")
         await run.edit((await card(run)).question, {"amount": 50})
         await run.approve((await card(run, nth=2)).question)
         await bank.at_the_counter.wait()
     bank.counter.set()
-    async with office(tmp_path / "r.db", agent=agent) as runtime:
+    async with runtime_with(tmp_path / "r.db", agent=agent) as runtime:
         run = await runtime.get("r1")
         name = await question(run, kind="doubt")
         assert bank.paid == []
@@ -940,13 +944,13 @@ async def test_a_probe_is_asked_about_the_call_that_was_made_not_the_one_first_m
         return f"paid {amount} to {to}"
 
     bank.close_the_counter()
-    async with office(tmp_path / "r.db", agent=payer(pay), habits=HASTY) as runtime:
+    async with runtime_with(tmp_path / "r.db", agent=payer(pay), timing=HASTY) as runtime:
         run = await runtime.start("agent", run_id="r1")
         await run.edit((await card(run)).question, {"amount": 50})
         await run.approve((await card(run, nth=2)).question)
         await bank.at_the_counter.wait()
     bank.counter.set()
-    async with office(tmp_path / "r.db", agent=payer(pay)) as runtime:
+    async with runtime_with(tmp_path / "r.db", agent=payer(pay)) as runtime:
         await (await runtime.get("r1")).result()
     assert bank.paid == [(50, "bob")]
 
@@ -961,7 +965,7 @@ async def test_an_undo_is_handed_the_edited_call() -> None:
         await ctx.tool(bank.pay(undo=take_back), 100)
         await ctx.ask("Go on?")
 
-    async with office(agent=agent) as runtime:
+    async with runtime_with(agent=agent) as runtime:
         run = await runtime.start("agent")
         await run.edit((await card(run)).question, {"amount": 50})
         await run.approve((await card(run, nth=2)).question)
@@ -973,14 +977,14 @@ async def test_an_undo_is_handed_the_edited_call() -> None:
 
 async def test_an_approval_that_nobody_waits_for_in_memory_wakes_the_run(tmp_path: Path) -> None:
     bank = Bank()
-    async with office(tmp_path / "r.db", agent=payer(bank.pay()), habits=PARKING) as runtime:
+    async with runtime_with(tmp_path / "r.db", agent=payer(bank.pay()), timing=PARKING) as runtime:
         run = await runtime.start("agent")
         asked = await card(run)
-        await run.reached(S.WAITING)
+        await run.wait_for(RunState.WAITING)
         await unowned(runtime, run)
-        async with office(tmp_path / "r.db") as elsewhere:
+        async with runtime_with(tmp_path / "r.db") as elsewhere:
             ack = await (await elsewhere.get(run.id)).approve(asked.question)
-            assert (ack.verdict, ack.state) == ("applied", S.QUEUED)
+            assert (ack.verdict, ack.state) == ("applied", RunState.QUEUED)
         assert await run.result() == "paid 100 to bob"
     assert bank.paid == [(100, "bob")]
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import pullcord
-from pullcord import Context, Habits, Run, RunHandle, StepError
+from pullcord import Context, Run, RunHandle, RunState, StepError, Timing
 from pullcord.core.events import (
     Answered,
     CancelRequested,
@@ -25,16 +25,16 @@ from pullcord.core.values import load
 from pullcord.testing import ManualClock
 from tests.numbers import outside
 from tests.runs.approval_tools import hold, noted
-from tests.runs.approving import DAY_S, Bank, args_of, card, office, open_cards, payer, told
-from tests.runs.stage import (
+from tests.runs.approving import DAY_S, Bank, args_of, card, open_cards, payer, told
+from tests.runs.observed_runs import (
     HASTY,
     PARKING,
     UNHURRIED,
-    S,
     events,
     happened,
     names,
     question,
+    runtime_with,
     seen,
     settles,
     unowned,
@@ -57,7 +57,7 @@ async def cards(run: RunHandle, count: int) -> dict[int, QuestionAsked]:
     """The open cards by the amount that they are about, once there are so many."""
     await card(run, nth=count)
     found = dict[int, QuestionAsked]()
-    now = await run.look()
+    now = await run.snapshot()
     for nth in range(1, len(now.questions) + 1):
         asked = await card(run, nth=nth)
         if now.questions[asked.question].status == "open":
@@ -70,14 +70,14 @@ async def cards(run: RunHandle, count: int) -> dict[int, QuestionAsked]:
 
 async def test_what_nobody_approves_in_time_is_not_started_and_not_asked_again() -> None:
     bank, clock = Bank(), ManualClock()
-    async with office(agent=payer(bank.pay()), clock=clock, habits=UNHURRIED) as runtime:
+    async with runtime_with(agent=payer(bank.pay()), clock=clock, timing=UNHURRIED) as runtime:
         run = await runtime.start("agent")
         asked = await card(run)
-        await settles(run, clock, S.WAITING)
+        await settles(run, clock, RunState.WAITING)
         clock.advance(7 * DAY_S - 0.001)
         assert await open_cards(run) == [asked.question]
         clock.advance(0.001)
-        await settles(run, clock, S.COMPLETED)
+        await settles(run, clock, RunState.COMPLETED)
         assert await run.result() == ["not_started", "nobody approved it in time"]
         [answer] = await happened(runtime, run.id, Answered)
         assert (answer.by, answer.verdict) == ("clock", "expired")
@@ -94,14 +94,16 @@ async def test_an_expired_card_cannot_be_answered_although_nobody_has_noticed(
 ) -> None:
     bank, clock = Bank(), ManualClock()
     agent = payer(bank.pay(approve_within_s=60.0))
-    async with office(tmp_path / "r.db", agent=agent, clock=clock, habits=UNHURRIED) as runtime:
+    async with runtime_with(
+        tmp_path / "r.db", agent=agent, clock=clock, timing=UNHURRIED
+    ) as runtime:
         run = await runtime.start("agent", run_id="r1")
         asked = await card(run)
-        await settles(run, clock, S.WAITING)
+        await settles(run, clock, RunState.WAITING)
         if paused:
             await run.pause()
     clock.advance(60)
-    async with office(tmp_path / "r.db", clock=clock) as elsewhere:
+    async with runtime_with(tmp_path / "r.db", clock=clock) as elsewhere:
         run = await elsewhere.get("r1")
         edit = functools.partial(run.edit, args={"amount": 1})
         judge = {"approve": run.approve, "deny": run.deny, "edit": edit}[verb]
@@ -109,14 +111,16 @@ async def test_an_expired_card_cannot_be_answered_although_nobody_has_noticed(
         assert (late.verdict, late.reason) == ("too_late", "expired")
         assert await open_cards(run) == []
         [answer] = await happened(elsewhere, "r1", Answered)
-        assert (answer.verdict, late.seq) == ("expired", (await run.look()).seq)
+        assert (answer.verdict, late.seq) == ("expired", (await run.snapshot()).seq)
         again = await judge(asked.question)
         assert (again.verdict, again.seq) == ("too_late", late.seq)
-    async with office(tmp_path / "r.db", agent=agent, clock=clock, habits=UNHURRIED) as runtime:
+    async with runtime_with(
+        tmp_path / "r.db", agent=agent, clock=clock, timing=UNHURRIED
+    ) as runtime:
         run = await runtime.get("r1")
         if paused:
             await run.resume()
-        await settles(run, clock, S.COMPLETED)
+        await settles(run, clock, RunState.COMPLETED)
         assert await run.result() == ["not_started", "nobody approved it in time"]
     assert bank.tried == []
 
@@ -124,17 +128,21 @@ async def test_an_expired_card_cannot_be_answered_although_nobody_has_noticed(
 async def test_what_is_answered_in_the_last_moment_is_in_time(tmp_path: Path) -> None:
     bank, clock = Bank(), ManualClock()
     agent = payer(bank.pay(approve_within_s=60.0))
-    async with office(tmp_path / "r.db", agent=agent, clock=clock, habits=UNHURRIED) as runtime:
+    async with runtime_with(
+        tmp_path / "r.db", agent=agent, clock=clock, timing=UNHURRIED
+    ) as runtime:
         run = await runtime.start("agent", run_id="r1")
         asked = await card(run)
-        await settles(run, clock, S.WAITING)
+        await settles(run, clock, RunState.WAITING)
     clock.advance(59.999)
-    async with office(tmp_path / "r.db", clock=clock) as elsewhere:
+    async with runtime_with(tmp_path / "r.db", clock=clock) as elsewhere:
         ack = await (await elsewhere.get("r1")).approve(asked.question)
         assert ack.verdict == "applied"
-    async with office(tmp_path / "r.db", agent=agent, clock=clock, habits=UNHURRIED) as runtime:
+    async with runtime_with(
+        tmp_path / "r.db", agent=agent, clock=clock, timing=UNHURRIED
+    ) as runtime:
         run = await runtime.get("r1")
-        await settles(run, clock, S.COMPLETED)
+        await settles(run, clock, RunState.COMPLETED)
     assert bank.paid == [(100, "bob")]
 
 
@@ -145,15 +153,15 @@ async def test_of_several_cards_each_has_its_own_time() -> None:
         soon, late = bank.pay(approve_within_s=10.0), bank.pay(approve_within_s=100.0)
         return await asyncio.gather(told(ctx.tool(late, 2)), told(ctx.tool(soon, 1)))
 
-    async with office(agent=agent, clock=clock, habits=UNHURRIED) as runtime:
+    async with runtime_with(agent=agent, clock=clock, timing=UNHURRIED) as runtime:
         run = await runtime.start("agent")
         await cards(run, 2)
-        await settles(run, clock, S.WAITING)
+        await settles(run, clock, RunState.WAITING)
         clock.advance(10)
         await seen(run, Answered, verdict="expired")
         [left] = await open_cards(run)
         await run.approve(left)
-        await settles(run, clock, S.COMPLETED)
+        await settles(run, clock, RunState.COMPLETED)
         assert await run.result() == [
             "paid 2 to bob",
             ["not_started", "nobody approved it in time"],
@@ -164,7 +172,7 @@ async def test_of_several_cards_each_has_its_own_time() -> None:
 async def test_an_edit_begins_the_time_anew() -> None:
     bank, clock = Bank(), ManualClock()
     pay = bank.pay(approve_within_s=60.0)
-    async with office(agent=payer(pay), clock=clock, habits=UNHURRIED) as runtime:
+    async with runtime_with(agent=payer(pay), clock=clock, timing=UNHURRIED) as runtime:
         run = await runtime.start("agent")
         first = await card(run)
         clock.advance(59)
@@ -173,7 +181,7 @@ async def test_an_edit_begins_the_time_anew() -> None:
         assert second.due_ms == first.due_ms + 59_000
         clock.advance(59)
         assert (await run.approve(second.question)).verdict == "applied"
-        await settles(run, clock, S.COMPLETED)
+        await settles(run, clock, RunState.COMPLETED)
     assert bank.paid == [(50, "bob")]
 
 
@@ -183,7 +191,7 @@ async def test_an_edit_begins_the_time_anew() -> None:
 @pytest.mark.parametrize("verb", ["approve", "deny"])
 async def test_a_cancel_withdraws_every_card_and_a_late_answer_is_told_who_won(verb: str) -> None:
     bank = Bank()
-    async with office(agent=many(bank, *AMOUNTS)) as runtime:
+    async with runtime_with(agent=many(bank, *AMOUNTS)) as runtime:
         run = await runtime.start("agent")
         shown = await cards(run, 3)
         cancelled = await run.cancel(by="ana", reason="wrong path")
@@ -210,11 +218,11 @@ async def test_after_a_denial_and_a_cancel_no_further_card_comes() -> None:
         for amount in range(1, 10):
             await told(ctx.tool(bank.pay(), amount))
 
-    async with office(agent=agent) as runtime:
+    async with runtime_with(agent=agent) as runtime:
         run = await runtime.start("agent")
         first = await card(run)
         await asyncio.gather(run.deny(first.question), run.cancel())
-        await run.reached(S.CANCELLED)
+        await run.wait_for(RunState.CANCELLED)
         order = [type(event) for event in await events(runtime, run.id)]
         assert QuestionAsked not in order[order.index(CancelRequested) :]
         assert await open_cards(run) == []
@@ -225,26 +233,26 @@ async def test_an_answer_after_a_cancel_is_too_late_also_when_no_process_runs(
     tmp_path: Path,
 ) -> None:
     bank = Bank()
-    async with office(tmp_path / "r.db", agent=payer(bank.pay())) as runtime:
+    async with runtime_with(tmp_path / "r.db", agent=payer(bank.pay())) as runtime:
         run = await runtime.start("agent", run_id="r1")
         asked = await card(run)
-        await run.reached(S.WAITING)
-    async with office(tmp_path / "r.db") as elsewhere:
+        await run.wait_for(RunState.WAITING)
+    async with runtime_with(tmp_path / "r.db") as elsewhere:
         run = await elsewhere.get("r1")
         await run.cancel()
         assert (await run.approve(asked.question)).verdict == "too_late"
-        assert (await run.look()).state is S.CANCELLED
-    async with office(tmp_path / "r.db", agent=payer(bank.pay())) as runtime:
-        assert (await (await runtime.get("r1")).look()).state is S.CANCELLED
+        assert (await run.snapshot()).state is RunState.CANCELLED
+    async with runtime_with(tmp_path / "r.db", agent=payer(bank.pay())) as runtime:
+        assert (await (await runtime.get("r1")).snapshot()).state is RunState.CANCELLED
     assert bank.tried == []
 
 
 async def test_the_receipt_names_a_call_that_was_approved_and_never_began(tmp_path: Path) -> None:
     bank = Bank()
-    async with office(tmp_path / "r.db", agent=payer(bank.pay())) as runtime:
+    async with runtime_with(tmp_path / "r.db", agent=payer(bank.pay())) as runtime:
         run = await runtime.start("agent")
         asked = await card(run)
-        await run.reached(S.WAITING)
+        await run.wait_for(RunState.WAITING)
         await run.pause()
         await run.approve(asked.question)
         await run.cancel()
@@ -259,14 +267,14 @@ async def test_the_receipt_names_a_call_that_was_approved_and_never_began(tmp_pa
 
 async def test_a_pause_keeps_the_card_and_nothing_runs_until_resume() -> None:
     bank = Bank()
-    async with office(agent=payer(bank.pay())) as runtime:
+    async with runtime_with(agent=payer(bank.pay())) as runtime:
         run = await runtime.start("agent")
         asked = await card(run)
-        await run.reached(S.WAITING)
+        await run.wait_for(RunState.WAITING)
         await run.pause()
         assert await open_cards(run) == [asked.question]
         ack = await run.approve(asked.question)
-        assert (ack.verdict, ack.state) == ("applied", S.PAUSED)
+        assert (ack.verdict, ack.state) == ("applied", RunState.PAUSED)
         await run.resume()
         assert await run.result() == "paid 100 to bob"
         order = await names(runtime, run.id)
@@ -277,21 +285,21 @@ async def test_a_pause_keeps_the_card_and_nothing_runs_until_resume() -> None:
 async def test_an_approval_given_while_paused_holds_across_a_restart(tmp_path: Path) -> None:
     bank = Bank()
     agent = payer(bank.pay())
-    async with office(tmp_path / "r.db", agent=agent) as runtime:
+    async with runtime_with(tmp_path / "r.db", agent=agent) as runtime:
         run = await runtime.start("agent", run_id="r1")
         asked = await card(run)
-        await run.reached(S.WAITING)
+        await run.wait_for(RunState.WAITING)
         await run.pause()
-    async with office(tmp_path / "r.db", agent=agent) as runtime:
+    async with runtime_with(tmp_path / "r.db", agent=agent) as runtime:
         run = await runtime.get("r1")
         await run.approve(asked.question)
     assert bank.tried == []
-    async with office(tmp_path / "r.db", agent=agent) as runtime:
+    async with runtime_with(tmp_path / "r.db", agent=agent) as runtime:
         run = await runtime.get("r1")
-        assert (await run.look()).state is S.PAUSED
+        assert (await run.snapshot()).state is RunState.PAUSED
         await run.resume()
         assert await run.result() == "paid 100 to bob"
-        assert len((await run.look()).questions) == 1
+        assert len((await run.snapshot()).questions) == 1
     assert bank.paid == [(100, "bob")]
 
 
@@ -300,16 +308,16 @@ async def test_while_paused_it_can_be_denied_or_edited_and_the_agent_hears_after
     verb: str,
 ) -> None:
     bank = Bank()
-    async with office(agent=payer(bank.pay())) as runtime:
+    async with runtime_with(agent=payer(bank.pay())) as runtime:
         run = await runtime.start("agent")
         asked = await card(run)
-        await run.reached(S.WAITING)
+        await run.wait_for(RunState.WAITING)
         await run.pause()
         if verb == "deny":
             await run.deny(asked.question, reason="no")
         else:
             await run.edit(asked.question, {"amount": 50})
-        assert (await run.look()).state is S.PAUSED
+        assert (await run.snapshot()).state is RunState.PAUSED
         assert len(await happened(runtime, run.id, QuestionAsked)) == 1
         await run.resume()
         if verb == "edit":
@@ -332,31 +340,31 @@ async def test_a_redirect_takes_the_card_off_the_table_for_good(
         said = await ctx.instructions()
         return [first, said, await ctx.ask("Go on?")]
 
-    habits = PARKING if parked else None
-    async with office(tmp_path / "r.db", agent=agent, habits=habits) as runtime:
+    timing = PARKING if parked else None
+    async with runtime_with(tmp_path / "r.db", agent=agent, timing=timing) as runtime:
         run = await runtime.start("agent", run_id="r1")
         asked = await card(run)
-        await run.reached(S.WAITING)
+        await run.wait_for(RunState.WAITING)
         if parked:
             await unowned(runtime, run)
         redirected = await run.redirect("pay nobody")
         late = await run.approve(asked.question)
         assert (late.verdict, late.seq) == ("too_late", redirected.seq)
         await question(run, kind="question")
-    async with office(tmp_path / "r.db", agent=agent) as runtime:
+    async with runtime_with(tmp_path / "r.db", agent=agent) as runtime:
         run = await runtime.get("r1")
         await run.answer(await question(run, kind="question"), "yes")
         assert await run.result() == [["not_started", "redirected"], ["pay nobody"], "yes"]
-        assert len([q for q in (await run.look()).questions.values() if q.tool]) == 1
+        assert len([q for q in (await run.snapshot()).questions.values() if q.tool]) == 1
     assert bank.tried == []
 
 
 async def test_a_redirect_while_paused_takes_the_card_off_the_table() -> None:
     bank = Bank()
-    async with office(agent=payer(bank.pay())) as runtime:
+    async with runtime_with(agent=payer(bank.pay())) as runtime:
         run = await runtime.start("agent")
         asked = await card(run)
-        await run.reached(S.WAITING)
+        await run.wait_for(RunState.WAITING)
         await run.pause()
         await run.redirect("pay nobody")
         assert (await run.approve(asked.question)).verdict == "too_late"
@@ -375,18 +383,18 @@ async def test_a_restart_loses_neither_the_question_nor_its_answer(
 ) -> None:
     bank = Bank()
     agent = payer(bank.pay())
-    async with office(tmp_path / "r.db", agent=agent) as runtime:
+    async with runtime_with(tmp_path / "r.db", agent=agent) as runtime:
         run = await runtime.start("agent", run_id="r1")
         asked = await card(run)
-        await run.reached(S.WAITING)
+        await run.wait_for(RunState.WAITING)
     assert bank.tried == []
     if when == "after the answer":
-        async with office(tmp_path / "r.db") as elsewhere:
+        async with runtime_with(tmp_path / "r.db") as elsewhere:
             run = await elsewhere.get("r1")
             assert await open_cards(run) == [asked.question]
-            assert (await getattr(run, verb)(asked.question, reason="so")).state is S.QUEUED
+            assert (await getattr(run, verb)(asked.question, reason="so")).state is RunState.QUEUED
         assert bank.tried == []
-    async with office(tmp_path / "r.db", agent=agent) as runtime:
+    async with runtime_with(tmp_path / "r.db", agent=agent) as runtime:
         run = await runtime.get("r1")
         if when == "after the ask":
             assert await open_cards(run) == [asked.question]
@@ -406,13 +414,13 @@ async def test_a_made_call_is_not_made_again_by_its_approval(tmp_path: Path) -> 
         return [first, await ctx.ask("Go on?")]
 
     for life in range(3):
-        async with office(tmp_path / "r.db", agent=agent) as runtime:
+        async with runtime_with(tmp_path / "r.db", agent=agent) as runtime:
             if life == 0:
                 run = await runtime.start("agent", run_id="r1")
                 await run.approve((await card(run)).question)
             run = await runtime.get("r1")
             await question(run, kind="question")
-            await run.reached(S.WAITING)
+            await run.wait_for(RunState.WAITING)
     assert bank.paid == [(100, "bob")]
 
 
@@ -421,12 +429,12 @@ async def test_a_made_call_is_not_made_again_by_its_approval(tmp_path: Path) -> 
 
 async def asked_before(path: Path, before: Any, *, answer: str = "") -> QuestionAsked:
     """Have a card from `before`, perhaps answer it, and shut everything down."""
-    async with office(path, agent=before) as runtime:
+    async with runtime_with(path, agent=before) as runtime:
         run = await runtime.start("agent", run_id="r1")
         asked = await card(run)
-        await run.reached(S.WAITING)
+        await run.wait_for(RunState.WAITING)
     if answer:
-        async with office(path) as elsewhere:
+        async with runtime_with(path) as elsewhere:
             await getattr(await elsewhere.get("r1"), answer)(asked.question, reason="so")
     return asked
 
@@ -446,7 +454,7 @@ async def test_a_changed_policy_asks_anew(
 ) -> None:
     bank = Bank()
     first = await asked_before(tmp_path / "r.db", payer(bank.pay()), answer=answer)
-    async with office(tmp_path / "r.db", agent=payer(bank.pay(**declared))) as runtime:
+    async with runtime_with(tmp_path / "r.db", agent=payer(bank.pay(**declared))) as runtime:
         run = await runtime.get("r1")
         if not answer:  # nothing wakes it but somebody who wants something of it
             await run.pause()
@@ -472,7 +480,7 @@ async def test_changed_arguments_ask_anew_and_withdraw_the_old_card(
     bank = Bank()
     pay = bank.pay()
     first = await asked_before(tmp_path / "r.db", payer(pay, 100, key=key))
-    async with office(tmp_path / "r.db", agent=payer(pay, 999, key=key)) as runtime:
+    async with runtime_with(tmp_path / "r.db", agent=payer(pay, 999, key=key)) as runtime:
         run = await runtime.get("r1")
         await run.pause()
         await run.resume()
@@ -494,7 +502,7 @@ async def test_an_approval_of_other_arguments_does_not_count(
     pay = bank.pay()
     before = payer(pay, 100, key=key)
     await asked_before(tmp_path / "r.db", before, answer="approve")
-    async with office(tmp_path / "r.db", agent=payer(pay, 999, key=key)) as runtime:
+    async with runtime_with(tmp_path / "r.db", agent=payer(pay, 999, key=key)) as runtime:
         run = await runtime.get("r1")
         second = await card(run, nth=2)
         assert bank.tried == []
@@ -511,12 +519,12 @@ async def test_an_idempotent_call_begun_with_other_arguments_needs_a_new_approva
     bank.close_the_counter()
     pay = bank.pay(effect="idempotent")
     before = payer(pay, 100, key="invoice-7")
-    async with office(tmp_path / "r.db", agent=before, habits=HASTY) as runtime:
+    async with runtime_with(tmp_path / "r.db", agent=before, timing=HASTY) as runtime:
         run = await runtime.start("agent", run_id="r1")
         await run.approve((await card(run)).question)
         await bank.at_the_counter.wait()
     bank.counter.set()
-    async with office(tmp_path / "r.db", agent=payer(pay, 999, key="invoice-7")) as runtime:
+    async with runtime_with(tmp_path / "r.db", agent=payer(pay, 999, key="invoice-7")) as runtime:
         run = await runtime.get("r1")
         second = await card(run, nth=2)
         assert bank.tried == [(100, "bob")]
@@ -532,16 +540,16 @@ async def test_a_deploy_that_moves_a_call_does_not_take_its_card_away(tmp_path: 
     where the first stood. It is still meant, and somebody may be looking at its card."""
     bank = Bank()
     path = tmp_path / "r.db"
-    async with office(path, agent=many(bank, 1, 2)) as runtime:
+    async with runtime_with(path, agent=many(bank, 1, 2)) as runtime:
         run = await runtime.start("agent", run_id="r1")
         before = await cards(run, 2)
-        await run.reached(S.WAITING)
-    async with office(path, agent=many(bank, 2, 9)) as runtime:
+        await run.wait_for(RunState.WAITING)
+    async with runtime_with(path, agent=many(bank, 2, 9)) as runtime:
         run = await runtime.get("r1")
         await run.pause()
         await run.resume()
         await seen(run, QuestionAsked, nth=3)
-        await run.reached(S.WAITING)
+        await run.wait_for(RunState.WAITING)
         now = await cards(run, 3)
         assert set(now) >= {2, 9}
         assert now[2].question == before[2].question
@@ -555,7 +563,7 @@ async def test_a_deploy_that_needs_no_approval_any_more_leaves_no_card(tmp_path:
     bank = Bank()
     first = await asked_before(tmp_path / "r.db", payer(bank.pay()))
     bank.close_the_counter()
-    async with office(tmp_path / "r.db", agent=payer(bank.pay(approve="never"))) as runtime:
+    async with runtime_with(tmp_path / "r.db", agent=payer(bank.pay(approve="never"))) as runtime:
         run = await runtime.get("r1")
         await run.pause()
         await run.resume()
@@ -571,14 +579,14 @@ async def test_a_deploy_that_is_rolled_back_asks_again(tmp_path: Path) -> None:
     path = tmp_path / "r.db"
     await asked_before(path, payer(bank.pay()))
     for nth, declared in ((2, {"version": "2"}), (3, {})):
-        async with office(path, agent=payer(bank.pay(**declared))) as runtime:
+        async with runtime_with(path, agent=payer(bank.pay(**declared))) as runtime:
             run = await runtime.get("r1")
             await run.pause()
             await run.resume()
             asked = await card(run, nth=nth)
-            await run.reached(S.WAITING)
+            await run.wait_for(RunState.WAITING)
             assert await open_cards(run) == [asked.question]
-    async with office(path, agent=payer(bank.pay())) as runtime:
+    async with runtime_with(path, agent=payer(bank.pay())) as runtime:
         run = await runtime.get("r1")
         await run.approve(asked.question)
         assert await run.result() == "paid 100 to bob"
@@ -595,15 +603,15 @@ async def test_a_denial_is_not_asked_about_again_because_of_a_deploy(tmp_path: P
 
         return agent
 
-    async with office(tmp_path / "r.db", agent=asking(bank.pay())) as runtime:
+    async with runtime_with(tmp_path / "r.db", agent=asking(bank.pay())) as runtime:
         run = await runtime.start("agent", run_id="r1")
         await run.deny((await card(run)).question, reason="no")
         name = await question(run, kind="question")
-    async with office(tmp_path / "r.db", agent=asking(bank.pay(version="2"))) as runtime:
+    async with runtime_with(tmp_path / "r.db", agent=asking(bank.pay(version="2"))) as runtime:
         run = await runtime.get("r1")
         await run.answer(name, "yes")
-        ended = await run.reached(S.COMPLETED, S.WAITING)
-        assert ended.state is S.COMPLETED
+        ended = await run.wait_for(RunState.COMPLETED, RunState.WAITING)
+        assert ended.state is RunState.COMPLETED
         assert await run.result() == [["denied", "no"], "yes"]
     assert bank.tried == []
 
@@ -639,9 +647,9 @@ async def test_a_predicate_without_a_name_is_the_same_after_a_restart(
     bank = Bank()
     kept = [make()]  # so that the second cannot be at the same address
     await asked_before(tmp_path / "r.db", payer(bank.pay(approve=kept[0])), answer="approve")
-    async with office(tmp_path / "r.db", agent=payer(bank.pay(approve=make()))) as runtime:
+    async with runtime_with(tmp_path / "r.db", agent=payer(bank.pay(approve=make()))) as runtime:
         run = await runtime.get("r1")
-        await run.reached(S.COMPLETED, S.WAITING)
+        await run.wait_for(RunState.COMPLETED, RunState.WAITING)
         assert len(await happened(runtime, "r1", QuestionAsked)) == 1
         assert await run.result() == "paid 100 to bob"
     assert bank.paid == [(100, "bob")]
@@ -655,23 +663,23 @@ async def test_five_answered_out_of_order_across_two_restarts_each_get_their_own
 ) -> None:
     bank = Bank()
     path, agent = tmp_path / "r.db", many(bank, 1, 2, 3, 4, 5)
-    async with office(path, agent=agent) as runtime:
+    async with runtime_with(path, agent=agent) as runtime:
         run = await runtime.start("agent", run_id="r1")
         shown = await cards(run, 5)
         assert len({asked.question for asked in shown.values()}) == 5
         await run.approve(shown[4].question, by="ana")
         await seen(run, StepFinished, step=shown[4].step)
-        await run.reached(S.WAITING)
+        await run.wait_for(RunState.WAITING)
     assert bank.paid == [(4, "bob")]
-    async with office(path, agent=agent) as runtime:
+    async with runtime_with(path, agent=agent) as runtime:
         run = await runtime.get("r1")
         await run.deny(shown[2].question, reason="not two")
         await run.edit(shown[5].question, {"amount": 50}, by="bo")
         edited = await card(run, nth=6)
         assert args_of(edited) == {"amount": 50, "to": "bob"}
-        await run.reached(S.WAITING)
+        await run.wait_for(RunState.WAITING)
     assert bank.paid == [(4, "bob")]
-    async with office(path, agent=agent) as runtime:
+    async with runtime_with(path, agent=agent) as runtime:
         run = await runtime.get("r1")
         for asked in (shown[3], edited, shown[1]):
             assert (await run.approve(asked.question)).verdict == "applied"
@@ -701,7 +709,7 @@ async def test_other_branches_go_on_while_one_waits() -> None:
 
         return await asyncio.gather(told(ctx.tool(bank.pay(), 100)), work())
 
-    async with office(agent=agent) as runtime:
+    async with runtime_with(agent=agent) as runtime:
         run = await runtime.start("agent")
         asked = await card(run)
         await seen(run, StepFinished, nth=3)
@@ -742,7 +750,9 @@ async def test_of_four_at_once_a_cancel_leaves_four_truths_and_nothing_running(
         await asyncio.gather(*(hear(call) for call in calls))
 
     before = asyncio.all_tasks()
-    async with office(tmp_path / "r.db", agent=agent, habits=Habits(stop_grace_s=0.1)) as runtime:
+    async with runtime_with(
+        tmp_path / "r.db", agent=agent, timing=Timing(stop_grace_s=0.1)
+    ) as runtime:
         run = await runtime.start("agent")
         await card(run)
         await seen(run, StepFinished)
@@ -796,11 +806,11 @@ def impatient(bank: Bank, enough: asyncio.Event, *, busy: bool) -> Any:
 @pytest.mark.parametrize("busy", [True, False], ids=["running", "waiting"])
 async def test_the_card_of_an_agent_that_waits_no_longer_is_withdrawn(busy: bool) -> None:
     bank, enough = Bank(), asyncio.Event()
-    async with office(agent=impatient(bank, enough, busy=busy)) as runtime:
+    async with runtime_with(agent=impatient(bank, enough, busy=busy)) as runtime:
         run = await runtime.start("agent")
         asked = await card(run)
         if not busy:
-            await run.reached(S.WAITING)
+            await run.wait_for(RunState.WAITING)
         enough.set()
         name = await question(run, kind="question")
         assert await open_cards(run) == []
@@ -823,7 +833,7 @@ async def test_an_agent_with_a_timeout_of_its_own_gets_its_timeout_and_no_card_s
         except TimeoutError:
             return await ctx.ask("Who decides?")
 
-    async with office(agent=agent) as runtime:
+    async with runtime_with(agent=agent) as runtime:
         run = await runtime.start("agent")
         asked = await card(run)
         name = await question(run, kind="question")
@@ -836,10 +846,10 @@ async def test_an_agent_with_a_timeout_of_its_own_gets_its_timeout_and_no_card_s
 
 async def test_an_agent_that_gives_up_while_paused_leaves_no_card_after_resume() -> None:
     bank, enough = Bank(), asyncio.Event()
-    async with office(agent=impatient(bank, enough, busy=False)) as runtime:
+    async with runtime_with(agent=impatient(bank, enough, busy=False)) as runtime:
         run = await runtime.start("agent")
         asked = await card(run)
-        await run.reached(S.WAITING)
+        await run.wait_for(RunState.WAITING)
         await run.pause()
         enough.set()
         await run.resume()
@@ -855,8 +865,8 @@ async def test_an_answer_that_crosses_an_agent_giving_up_harms_neither(tmp_path:
         bank, enough = Bank(), asyncio.Event()
         path = tmp_path / f"{attempt}.db"
         async with (
-            office(path, agent=impatient(bank, enough, busy=attempt % 2 == 0)) as runtime,
-            office(path) as elsewhere,
+            runtime_with(path, agent=impatient(bank, enough, busy=attempt % 2 == 0)) as runtime,
+            runtime_with(path) as elsewhere,
         ):
             run = await runtime.start("agent")
             asked = await card(run)
@@ -869,7 +879,7 @@ async def test_an_answer_that_crosses_an_agent_giving_up_harms_neither(tmp_path:
             await other.answer(await question(run, kind="question"), "nobody")
             assert await run.result() == "nobody"
             assert ack.verdict in ("applied", "too_late")
-            now: Run = await run.look()
+            now: Run = await run.snapshot()
             known = now.questions[asked.question]
             assert (known.status == "answered") == (ack.verdict == "applied")
 
@@ -878,7 +888,7 @@ async def test_a_card_withdrawn_by_its_agent_is_not_booked_as_a_redirect(tmp_pat
     """In its next life the agent waits again, or is told the truth: nobody has redirected it."""
     bank, enough = Bank(), asyncio.Event()
     path = tmp_path / "r.db"
-    async with office(path, agent=impatient(bank, enough, busy=True)) as runtime:
+    async with runtime_with(path, agent=impatient(bank, enough, busy=True)) as runtime:
         run = await runtime.start("agent", run_id="r1")
         await card(run)
         enough.set()
@@ -887,10 +897,10 @@ async def test_a_card_withdrawn_by_its_agent_is_not_booked_as_a_redirect(tmp_pat
     async def patient(ctx: Context) -> Any:
         return await told(ctx.tool(bank.pay(), 100))
 
-    async with office(path, agent=patient) as runtime:
+    async with runtime_with(path, agent=patient) as runtime:
         run = await runtime.get("r1")
         await run.answer(await question(run, kind="question"), "nobody")
-        await run.reached(S.WAITING, S.COMPLETED)
+        await run.wait_for(RunState.WAITING, RunState.COMPLETED)
         if cards_left := await open_cards(run):
             await run.deny(cards_left[0], reason="no")
         assert (await run.result())[1] != "redirected"

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pullcord import Context, Habits, Interrupted, Record, RunHandle, Runtime
+from pullcord import Context, Interrupted, Record, RunHandle, RunState, Runtime, Timing
 from pullcord.core.events import (
     AttentionRaised,
     Deferred,
@@ -16,24 +16,23 @@ from pullcord.core.events import (
     StepStarted,
 )
 from pullcord.core.values import load
-from tests.runs.stage import (
+from tests.runs.observed_runs import (
     HASTY,
     PARKING,
-    S,
-    World,
+    OutsideWorld,
     happened,
     names,
     question,
+    runtime_with,
     seen,
-    stage,
     two_lives,
     unowned,
 )
 
-PATIENT = Habits(stop_grace_s=3600)
+PATIENT = Timing(stop_grace_s=3600)
 
 
-def worker(world: World) -> Any:
+def worker(world: OutsideWorld) -> Any:
     async def agent(ctx: Context) -> Any:
         world.entered += 1
         await ctx.step("a", world.do, "a")
@@ -51,12 +50,12 @@ async def never() -> None:
 
 
 async def test_before_any_process_has_entered_it_nothing_ever_runs() -> None:
-    world = World()
-    async with stage(agent=worker(world)) as runtime:
+    world = OutsideWorld()
+    async with runtime_with(agent=worker(world)) as runtime:
         first = await runtime.start("agent", thread="t1")
         run = await runtime.start("agent", thread="t1", if_busy="queue")
         ack = await run.cancel()
-        assert (ack.verdict, ack.state) == ("applied", S.CANCELLED)
+        assert (ack.verdict, ack.state) == ("applied", RunState.CANCELLED)
         world.go_on.set()
         await first.result()
         assert await names(runtime, run.id) == ["created", "cancel_requested", "cancelled"]
@@ -64,7 +63,7 @@ async def test_before_any_process_has_entered_it_nothing_ever_runs() -> None:
 
 
 async def test_before_the_first_step_no_step_runs() -> None:
-    world = World()
+    world = OutsideWorld()
 
     async def agent(ctx: Context) -> None:
         world.entered += 1
@@ -72,18 +71,18 @@ async def test_before_the_first_step_no_step_runs() -> None:
         await never()
         await ctx.step("a", world.do, "a")
 
-    async with stage(agent=agent) as runtime:
+    async with runtime_with(agent=agent) as runtime:
         run = await runtime.start("agent")
         await world.noticed.wait()
         await run.cancel()
-        await run.reached(S.CANCELLED)
+        await run.wait_for(RunState.CANCELLED)
         assert await happened(runtime, run.id, StepStarted) == []
     assert (world.did, world.entered) == ([], 1)
 
 
 async def test_during_a_step_it_is_stopped_and_what_was_done_before_is_kept() -> None:
-    world = World()
-    async with stage(agent=worker(world)) as runtime:
+    world = OutsideWorld()
+    async with runtime_with(agent=worker(world)) as runtime:
         run = await runtime.start("agent")
         await world.begun.wait()
         await run.cancel(by="ana", reason="wrong path")
@@ -95,7 +94,7 @@ async def test_during_a_step_it_is_stopped_and_what_was_done_before_is_kept() ->
 
 
 async def test_between_steps_the_agent_is_told_where_it_stands_and_may_clean_up() -> None:
-    world = World()
+    world = OutsideWorld()
 
     async def agent(ctx: Context) -> None:
         await ctx.step("a", world.do, "a")
@@ -106,7 +105,7 @@ async def test_between_steps_the_agent_is_told_where_it_stands_and_may_clean_up(
             world.did.append("cleaned up")
         await ctx.step("b", world.do, "b")
 
-    async with stage(agent=agent) as runtime:
+    async with runtime_with(agent=agent) as runtime:
         run = await runtime.start("agent")
         await world.noticed.wait()
         await run.cancel()
@@ -115,7 +114,7 @@ async def test_between_steps_the_agent_is_told_where_it_stands_and_may_clean_up(
 
 
 async def test_before_a_door_the_agent_is_told_by_the_door() -> None:
-    world = World()
+    world = OutsideWorld()
 
     async def agent(ctx: Context) -> None:
         await ctx.step("a", world.slow, "a")
@@ -125,7 +124,7 @@ async def test_before_a_door_the_agent_is_told_by_the_door() -> None:
             world.did.append("interrupted")
             raise
 
-    async with stage(agent=agent) as runtime:
+    async with runtime_with(agent=agent) as runtime:
         run = await runtime.start("agent")
         world.go_on.set()
         await question(run)
@@ -135,7 +134,7 @@ async def test_before_a_door_the_agent_is_told_by_the_door() -> None:
 
 
 async def test_an_agent_that_swallows_it_finds_every_door_closed() -> None:
-    world = World()
+    world = OutsideWorld()
 
     async def agent(ctx: Context) -> str:
         for n in range(3):
@@ -145,11 +144,11 @@ async def test_an_agent_that_swallows_it_finds_every_door_closed() -> None:
                 world.entered += 1
         return "I go on"
 
-    async with stage(agent=agent) as runtime:
+    async with runtime_with(agent=agent) as runtime:
         run = await runtime.start("agent")
         await seen(run, StepStarted)
         await run.cancel()
-        await run.reached(S.CANCELLED)
+        await run.wait_for(RunState.CANCELLED)
         assert len(await happened(runtime, run.id, StepStarted)) == 1
     assert (world.did, world.entered) == ([], 3)
 
@@ -158,20 +157,20 @@ async def test_a_waiting_run_that_no_process_has_is_cancelled_at_once(tmp_path: 
     async def agent(ctx: Context) -> None:
         await ctx.ask("go on?")
 
-    async with stage(tmp_path / "runs.db", agent=agent) as runtime:
+    async with runtime_with(tmp_path / "runs.db", agent=agent) as runtime:
         run = await runtime.start("agent")
-        await run.reached(S.WAITING)
-    async with stage(tmp_path / "runs.db") as elsewhere:
+        await run.wait_for(RunState.WAITING)
+    async with runtime_with(tmp_path / "runs.db") as elsewhere:
         ack = await (await elsewhere.get(run.id)).cancel()
-        assert (ack.verdict, ack.state) == ("applied", S.CANCELLED)
+        assert (ack.verdict, ack.state) == ("applied", RunState.CANCELLED)
 
 
 async def test_a_cancel_from_another_runtime_stops_the_step(tmp_path: Path) -> None:
-    world = World()
-    async with stage(tmp_path / "runs.db", agent=worker(world)) as runtime:
+    world = OutsideWorld()
+    async with runtime_with(tmp_path / "runs.db", agent=worker(world)) as runtime:
         run = await runtime.start("agent")
         await seen(run, StepStarted, name="b")
-        async with stage(tmp_path / "runs.db") as elsewhere:
+        async with runtime_with(tmp_path / "runs.db") as elsewhere:
             other = await elsewhere.get(run.id)
             await other.cancel(by="bo")
             assert (await other.receipt()).by == "bo"
@@ -179,23 +178,23 @@ async def test_a_cancel_from_another_runtime_stops_the_step(tmp_path: Path) -> N
 
 
 async def test_of_an_ended_run_it_names_the_record_that_ended_it() -> None:
-    world = World()
+    world = OutsideWorld()
     world.go_on.set()
-    async with stage(agent=worker(world)) as runtime:
+    async with runtime_with(agent=worker(world)) as runtime:
         run = await runtime.start("agent")
         await run.result()
         ack = await run.cancel()
-        assert (ack.verdict, ack.reason, ack.state) == ("too_late", "ended", S.COMPLETED)
-        assert ack.seq == (await run.look()).seq
+        assert (ack.verdict, ack.reason, ack.state) == ("too_late", "ended", RunState.COMPLETED)
+        assert ack.seq == (await run.snapshot()).seq
 
 
 async def test_of_a_cancelled_run_it_holds_already() -> None:
-    world = World()
-    async with stage(agent=worker(world)) as runtime:
+    world = OutsideWorld()
+    async with runtime_with(agent=worker(world)) as runtime:
         run = await runtime.start("agent")
         await seen(run, StepStarted, name="b")
         await run.cancel()
-        end = await run.reached(S.CANCELLED)
+        end = await run.wait_for(RunState.CANCELLED)
         ack = await run.cancel()
         assert (ack.verdict, ack.seq) == ("already", end.state_seq)
 
@@ -203,7 +202,7 @@ async def test_of_a_cancelled_run_it_holds_already() -> None:
 # --- what does not want to be stopped ---
 
 
-def stubborn(world: World) -> Any:
+def stubborn(world: OutsideWorld) -> Any:
     """An agent whose one step ignores every cancel until the world goes on."""
 
     async def ignores() -> str:
@@ -223,7 +222,7 @@ def stubborn(world: World) -> Any:
 
 async def late_result(runtime: Runtime, run: RunHandle) -> Any:
     """Wait for evidence that comes after the run has ended."""
-    async with aclosing(runtime.journal.subscribe(run.id)) as stream:
+    async with aclosing(runtime.journal.changes.subscribe(run.id)) as stream:
         async for _, item in stream:
             if isinstance(item, Record) and isinstance(item.event, LateResult):
                 return load(item.event.result)
@@ -233,32 +232,32 @@ async def late_result(runtime: Runtime, run: RunHandle) -> Any:
 async def test_a_step_that_ignores_it_is_left_behind_named_and_its_result_kept_as_evidence() -> (
     None
 ):
-    world = World()
-    async with stage(agent=stubborn(world), habits=HASTY) as runtime:
+    world = OutsideWorld()
+    async with runtime_with(agent=stubborn(world), timing=HASTY) as runtime:
         run = await runtime.start("agent")
         await world.begun.wait()
         await run.cancel()
         receipt = await run.receipt()
-        assert (receipt.state, receipt.rung) == (S.CANCELLED, "abandoned")
+        assert (receipt.state, receipt.rung) == (RunState.CANCELLED, "abandoned")
         assert receipt.still_running == ("pay",)
         assert ["'pay'" in item for item in receipt.attention] == [True]
         world.go_on.set()
         assert await late_result(runtime, run) == "happened after all"
         assert (await run.receipt()).done == ("pay",)
-        assert (await run.look()).state is S.CANCELLED
-        [item] = (await run.look()).attention
+        assert (await run.snapshot()).state is RunState.CANCELLED
+        [item] = (await run.snapshot()).attention
         assert (await run.settle(item, by="ana")).verdict == "applied"
         assert (await run.receipt()).attention == ()
 
 
 async def test_a_step_that_finishes_all_the_same_is_evidence_and_not_a_result() -> None:
-    world = World()
+    world = OutsideWorld()
 
     async def agent(ctx: Context) -> None:
         await stubborn(world)(ctx)
         await ctx.step("after", world.do, "after")
 
-    async with stage(agent=agent, habits=PATIENT) as runtime:
+    async with runtime_with(agent=agent, timing=PATIENT) as runtime:
         run = await runtime.start("agent")
         await world.begun.wait()
         await run.cancel()
@@ -272,20 +271,20 @@ async def test_a_step_that_finishes_all_the_same_is_evidence_and_not_a_result() 
 
 
 async def test_a_second_press_does_not_wait_for_the_grace() -> None:
-    world = World()
-    async with stage(agent=stubborn(world), habits=PATIENT) as runtime:
+    world = OutsideWorld()
+    async with runtime_with(agent=stubborn(world), timing=PATIENT) as runtime:
         run = await runtime.start("agent")
         await world.begun.wait()
         await run.cancel()
         await world.noticed.wait()
-        assert (await run.look()).state is S.CANCELLING
+        assert (await run.snapshot()).state is RunState.CANCELLING
         assert (await run.cancel(now=True)).verdict == "applied"
         assert (await run.receipt()).rung == "abandoned"
         world.go_on.set()
 
 
 async def test_an_agent_that_ignores_it_is_left_behind() -> None:
-    world = World()
+    world = OutsideWorld()
 
     async def agent(_: Context) -> None:
         world.noticed.set()
@@ -295,7 +294,7 @@ async def test_an_agent_that_ignores_it_is_left_behind() -> None:
             except asyncio.CancelledError:
                 pass
 
-    async with stage(agent=agent, habits=HASTY) as runtime:
+    async with runtime_with(agent=agent, timing=HASTY) as runtime:
         run = await runtime.start("agent")
         await world.noticed.wait()
         await run.cancel()
@@ -306,7 +305,7 @@ async def test_an_agent_that_ignores_it_is_left_behind() -> None:
 # --- what must be released however the run ends ---
 
 
-def holder(world: World, ending: str) -> Any:
+def holder(world: OutsideWorld, ending: str) -> Any:
     async def agent(ctx: Context) -> None:
         world.entered += 1
         await ctx.defer(world.do, "lock")
@@ -321,54 +320,54 @@ def holder(world: World, ending: str) -> Any:
 
 @pytest.mark.parametrize("ending", ["completed", "failed", "cancelled", "cancelled while parked"])
 async def test_what_was_deferred_is_released_once_last_one_first(ending: str) -> None:
-    world = World()
-    habits = PARKING if ending == "cancelled while parked" else None
-    async with stage(agent=holder(world, ending), habits=habits) as runtime:
+    world = OutsideWorld()
+    timing = PARKING if ending == "cancelled while parked" else None
+    async with runtime_with(agent=holder(world, ending), timing=timing) as runtime:
         run = await runtime.start("agent")
         if ending.startswith("cancelled"):
-            await run.reached(S.WAITING)
-            if habits:
+            await run.wait_for(RunState.WAITING)
+            if timing:
                 await unowned(runtime, run)
             await run.cancel()
-        end = await run.reached(S.COMPLETED, S.FAILED, S.CANCELLED)
+        end = await run.wait_for(RunState.COMPLETED, RunState.FAILED, RunState.CANCELLED)
         assert end.state == ending.split()[0]
         assert end.defers == {}
     assert world.did == ["session", "lock"]
 
 
 async def test_what_was_deferred_is_released_by_the_next_process(tmp_path: Path) -> None:
-    world = World()
-    async with stage(tmp_path / "runs.db", agent=holder(world, "cancelled")) as runtime:
+    world = OutsideWorld()
+    async with runtime_with(tmp_path / "runs.db", agent=holder(world, "cancelled")) as runtime:
         run = await runtime.start("agent")
-        await run.reached(S.WAITING)
+        await run.wait_for(RunState.WAITING)
     assert world.did == []
-    async with stage(tmp_path / "runs.db") as elsewhere:
+    async with runtime_with(tmp_path / "runs.db") as elsewhere:
         ack = await (await elsewhere.get(run.id)).cancel()
-        assert ack.state is S.CANCELLING  # who knows how to release is not here
-    async with stage(tmp_path / "runs.db", agent=holder(world, "cancelled")) as runtime:
-        await (await runtime.get(run.id)).reached(S.CANCELLED)
+        assert ack.state is RunState.CANCELLING  # who knows how to release is not here
+    async with runtime_with(tmp_path / "runs.db", agent=holder(world, "cancelled")) as runtime:
+        await (await runtime.get(run.id)).wait_for(RunState.CANCELLED)
     assert world.did == ["session", "lock"]
 
 
 async def test_a_release_that_fails_is_named_and_keeps_no_other_from_being_released() -> None:
-    world = World()
+    world = OutsideWorld()
 
     async def agent(ctx: Context) -> str:
         await ctx.defer(world.do, "lock")
         await ctx.defer(world.fails, "gone")
         return "done"
 
-    async with stage(agent=agent) as runtime:
+    async with runtime_with(agent=agent) as runtime:
         run = await runtime.start("agent")
         assert await run.result() == "done"
-        [item] = (await run.look()).attention.values()
+        [item] = (await run.snapshot()).attention.values()
     assert item == "'fails' could not be released: ValueError: gone"
     assert world.did == ["gone", "lock"]
 
 
 @pytest.mark.parametrize("door", ["checkpoint", "child"])
 async def test_a_parked_run_finds_its_way_back_to_what_it_holds(door: str) -> None:
-    world = World()
+    world = OutsideWorld()
 
     async def kid(_: Context) -> None: ...
 
@@ -380,13 +379,13 @@ async def test_a_parked_run_finds_its_way_back_to_what_it_holds(door: str) -> No
         await ctx.defer(world.do, "lock")
         await ctx.ask("go on?")
 
-    async with stage(agent=agent, kid=kid, habits=PARKING) as runtime:
+    async with runtime_with(agent=agent, kid=kid, timing=PARKING) as runtime:
         run = await runtime.start("agent")
         await question(run)
-        await run.reached(S.WAITING)
+        await run.wait_for(RunState.WAITING)
         await unowned(runtime, run)
         await run.cancel()
-        await run.reached(S.CANCELLED)
+        await run.wait_for(RunState.CANCELLED)
         assert await happened(runtime, run.id, AttentionRaised) == []
     assert world.did == ["lock"]
 
@@ -399,9 +398,9 @@ async def test_a_release_that_uses_a_door_does_not_keep_the_run_from_ending() ->
         await ctx.defer(farewell)
         await ctx.ask("go on?")
 
-    async with stage(agent=agent) as runtime:
+    async with runtime_with(agent=agent) as runtime:
         run = await runtime.start("agent")
-        await run.reached(S.WAITING)
+        await run.wait_for(RunState.WAITING)
         await run.cancel()
         assert (await run.receipt()).attention != ()
 
@@ -411,9 +410,9 @@ async def test_a_release_that_hangs_has_a_deadline_too() -> None:
         await ctx.defer(never)
         await ctx.ask("go on?")
 
-    async with stage(agent=agent, habits=HASTY) as runtime:
+    async with runtime_with(agent=agent, timing=HASTY) as runtime:
         run = await runtime.start("agent")
-        await run.reached(S.WAITING)
+        await run.wait_for(RunState.WAITING)
         await run.cancel()
         await run.cancel(now=True)
         assert (await run.receipt()).attention != ()
@@ -423,7 +422,7 @@ async def test_a_release_that_hangs_does_not_keep_a_runtime_from_closing(tmp_pat
     async def agent(ctx: Context) -> None:
         await ctx.defer(never)
 
-    async with stage(tmp_path / "runs.db", agent=agent, habits=HASTY) as runtime:
+    async with runtime_with(tmp_path / "runs.db", agent=agent, timing=HASTY) as runtime:
         run = await runtime.start("agent")
         await seen(run, Deferred)
 
@@ -437,10 +436,10 @@ async def test_a_step_its_agent_left_behind_does_not_keep_a_runtime_from_closing
         tasks.append(asyncio.ensure_future(ctx.step("background", never)))
         await ctx.checkpoint()
 
-    async with stage(tmp_path / "runs.db", agent=agent, habits=HASTY) as runtime:
+    async with runtime_with(tmp_path / "runs.db", agent=agent, timing=HASTY) as runtime:
         await seen(await runtime.start("agent", run_id="r1"), StepStarted)
-    async with stage(tmp_path / "runs.db") as elsewhere:
-        assert (await (await elsewhere.get("r1")).look()).attention != {}
+    async with runtime_with(tmp_path / "runs.db") as elsewhere:
+        assert (await (await elsewhere.get("r1")).snapshot()).attention != {}
     with pytest.raises(Interrupted):
         await tasks[0]
 

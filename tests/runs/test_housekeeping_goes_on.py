@@ -8,13 +8,22 @@ import apsw
 import pytest
 
 import pullcord
-from pullcord import Ack, Context, Habits, RunHandle
+from pullcord import Ack, Context, RunHandle, RunState, Timing
 from pullcord.core.events import Created, QuestionAsked, StepStarted
 from pullcord.errors import InvalidInput, StorageFailed
 from pullcord.journal.journal import Journal
-from pullcord.journal.ledger import Append, Lease
+from pullcord.journal.rules.ledger import Append, Lease
 from pullcord.testing import ManualClock
-from tests.runs.stage import PARKING, UNHURRIED, S, World, children, question, seen, stage, unowned
+from tests.runs.observed_runs import (
+    PARKING,
+    UNHURRIED,
+    OutsideWorld,
+    children,
+    question,
+    runtime_with,
+    seen,
+    unowned,
+)
 
 
 async def sleeper(ctx: Context) -> str:
@@ -42,13 +51,13 @@ def damage(path: Path, run_pattern: str) -> None:
 
 
 async def test_one_renewal_that_fails_is_not_the_last(monkeypatch: pytest.MonkeyPatch) -> None:
-    world, clock = World(), ManualClock()
+    world, clock = OutsideWorld(), ManualClock()
     tried: list[Lease] = []
 
     async def agent(ctx: Context) -> Any:
         return await ctx.step("work", world.slow, "worked")
 
-    async with stage(clock=clock, habits=Habits(lease_s=30), agent=agent) as runtime:
+    async with runtime_with(clock=clock, timing=Timing(lease_s=30), agent=agent) as runtime:
         renew = runtime.journal.renew
 
         async def fails_once(lease: Lease, *, ttl_s: float) -> None:
@@ -76,14 +85,14 @@ async def test_one_renewal_that_fails_is_not_the_last(monkeypatch: pytest.Monkey
 @pytest.mark.parametrize("damaged", [1, 60])
 async def test_damaged_runs_do_not_stop_the_timers_of_others(tmp_path: Path, damaged: int) -> None:
     clock = ManualClock()
-    async with stage(tmp_path / "runs.db", clock=clock, agent=sleeper) as runtime:
+    async with runtime_with(tmp_path / "runs.db", clock=clock, agent=sleeper) as runtime:
         for number in range(damaged):
             await question(await runtime.start("agent", run_id=f"damaged{number}"))
         clock.advance(1)
         await question(await runtime.start("agent", run_id="healthy"))
     damage(tmp_path / "runs.db", "damaged*")
     clock.advance(200)
-    async with stage(tmp_path / "runs.db", clock=clock, agent=sleeper) as runtime:
+    async with runtime_with(tmp_path / "runs.db", clock=clock, agent=sleeper) as runtime:
         assert await (await runtime.get("healthy")).result() == "slept"
 
 
@@ -94,18 +103,18 @@ async def test_sixty_runs_that_cannot_be_had_do_not_hide_a_healthy_one(tmp_path:
         await journal.append(Append(run_id=born.thread, events=[born], expected_seq=0))
     await journal.aclose()
     damage(tmp_path / "runs.db", "damaged*")
-    async with stage(tmp_path / "runs.db", agent=quick) as runtime:
+    async with runtime_with(tmp_path / "runs.db", agent=quick) as runtime:
         assert await (await runtime.get("healthy")).result() == "done"
 
 
 async def test_a_hundred_and_twenty_timers_of_one_instant_all_ring_in_it() -> None:
-    world, clock = World(), ManualClock()
+    world, clock = OutsideWorld(), ManualClock()
 
     async def agent(ctx: Context) -> None:
         await ctx.sleep(100)
         await ctx.step("work", world.slow, ctx.run_id)
 
-    async with stage(clock=clock, habits=UNHURRIED, agent=agent) as runtime:
+    async with runtime_with(clock=clock, timing=UNHURRIED, agent=agent) as runtime:
         runs = [await runtime.start("agent") for _ in range(120)]
         for run in runs:
             await question(run)
@@ -123,7 +132,7 @@ async def test_a_hundred_and_twenty_timers_of_one_instant_all_ring_in_it() -> No
 async def test_a_redirect_of_a_run_that_is_being_cancelled_starts_one_after_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    world = World()
+    world = OutsideWorld()
 
     async def agent(ctx: Context, given: str) -> str:
         if given == "first":
@@ -135,7 +144,7 @@ async def test_a_redirect_of_a_run_that_is_being_cancelled_starts_one_after_it(
         return given
 
     asked: list[str] = []
-    async with stage(agent=agent, quick=quick, habits=Habits(stop_grace_s=3600)) as runtime:
+    async with runtime_with(agent=agent, quick=quick, timing=Timing(stop_grace_s=3600)) as runtime:
         first = await runtime.start("agent", "first", thread="t1")
         await question(first)
         await first.cancel()
@@ -156,13 +165,13 @@ async def test_a_redirect_of_a_run_that_is_being_cancelled_starts_one_after_it(
         world.go_on.set()
         second = await starting
         assert await second.result() == "second"
-        assert (await first.look()).state is S.CANCELLED
+        assert (await first.snapshot()).state is RunState.CANCELLED
 
 
 async def test_a_spawn_inserted_by_a_deploy_does_not_run_a_finished_child_again(
     tmp_path: Path,
 ) -> None:
-    world = World()
+    world = OutsideWorld()
 
     async def kid(ctx: Context, given: str) -> str:
         return await world.do(given)
@@ -175,10 +184,10 @@ async def test_a_spawn_inserted_by_a_deploy_does_not_run_a_finished_child_again(
 
         return agent
 
-    async with stage(tmp_path / "runs.db", agent=version("pay"), kid=kid) as runtime:
+    async with runtime_with(tmp_path / "runs.db", agent=version("pay"), kid=kid) as runtime:
         run = await runtime.start("agent")
         name = await question(run)
-    async with stage(tmp_path / "runs.db", agent=version("new", "pay"), kid=kid) as runtime:
+    async with runtime_with(tmp_path / "runs.db", agent=version("new", "pay"), kid=kid) as runtime:
         run = await runtime.get(run.id)
         await run.answer(name, "yes")
         assert await run.result() == ["new", "pay"]
@@ -190,13 +199,13 @@ async def test_a_spawn_inserted_by_a_deploy_does_not_run_a_finished_child_again(
 
 
 async def test_a_fork_releases_what_it_has_deferred_itself() -> None:
-    world = World()
+    world = OutsideWorld()
 
     async def agent(ctx: Context) -> None:
         await ctx.defer(world.do, ctx.run_id)
         await ctx.ask("go on?")
 
-    async with stage(agent=agent) as runtime:
+    async with runtime_with(agent=agent) as runtime:
         run = await runtime.start("agent")
         await question(run)
         fork = await run.fork()
@@ -204,11 +213,11 @@ async def test_a_fork_releases_what_it_has_deferred_itself() -> None:
         await fork.result()
         assert world.did == [fork.id]
         await run.cancel()
-        await run.reached(S.CANCELLED)
+        await run.wait_for(RunState.CANCELLED)
     assert world.did == [fork.id, run.id]
 
 
-def leaky(world: World) -> Any:
+def leaky(world: OutsideWorld) -> Any:
     async def agent(ctx: Context) -> Any:
         found = await ctx.step("look up", world.do, "secret")
         await ctx.ask("go on?")
@@ -222,15 +231,15 @@ async def quarantined_after_a_fork(runtime: pullcord.Runtime) -> tuple[RunHandle
     run = await runtime.start("agent")
     await question(run)
     fork = await run.fork()
-    await fork.reached(S.WAITING)
+    await fork.wait_for(RunState.WAITING)
     await unowned(runtime, fork)
     await run.cancel(quarantine=True)
-    await run.reached(S.CANCELLED)
+    await run.wait_for(RunState.CANCELLED)
     return run, fork
 
 
 async def test_a_fork_of_a_fork_of_a_quarantined_run_is_refused() -> None:
-    async with stage(agent=leaky(World()), habits=PARKING) as runtime:
+    async with runtime_with(agent=leaky(OutsideWorld()), timing=PARKING) as runtime:
         for run in await quarantined_after_a_fork(runtime):
             with pytest.raises(InvalidInput, match="quarantined"):
                 await run.fork()
@@ -244,8 +253,8 @@ async def test_a_fork_of_a_fork_of_a_quarantined_run_is_refused() -> None:
 async def test_a_fork_of_before_the_quarantine_asks_about_the_steps_it_had_inherited(
     says: Any, found: str | None, times: int
 ) -> None:
-    world = World()
-    async with stage(agent=leaky(world), habits=PARKING) as runtime:
+    world = OutsideWorld()
+    async with runtime_with(agent=leaky(world), timing=PARKING) as runtime:
         _, fork = await quarantined_after_a_fork(runtime)
         await fork.answer(await question(fork))
         doubt = await seen(fork, QuestionAsked, nth=2)

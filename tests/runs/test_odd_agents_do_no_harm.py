@@ -7,15 +7,24 @@ from typing import Any, NoReturn
 
 import pytest
 
-from pullcord import Context, Interrupted, Retry, StepError
+from pullcord import Context, Interrupted, Retry, RunState, StepError
 from pullcord.core.events import Claimed, QuestionAsked, StepFailed, StepFinished, StepStarted
 from pullcord.core.run import Times
 from pullcord.errors import InvalidInput, InvalidText
 from pullcord.testing import ManualClock
-from tests.runs.stage import HASTY, UNHURRIED, S, World, happened, question, seen, settles, stage
+from tests.runs.observed_runs import (
+    HASTY,
+    UNHURRIED,
+    OutsideWorld,
+    happened,
+    question,
+    runtime_with,
+    seen,
+    settles,
+)
 
 
-class Impatient(World):
+class Impatient(OutsideWorld):
     """A world whose agents have timeouts of their own; the test says when time is up."""
 
     def __init__(self) -> None:
@@ -47,15 +56,15 @@ async def test_an_agent_may_lose_its_patience_with_a_question() -> None:
         except TimeoutError:
             return "no answer"
 
-    async with stage(agent=agent) as runtime:
+    async with runtime_with(agent=agent) as runtime:
         run = await runtime.start("agent")
-        await run.reached(S.WAITING)
+        await run.wait_for(RunState.WAITING)
         world.time_is_up()
         assert await run.result() == "no answer"
 
 
 async def test_a_branch_that_goes_on_does_not_keep_a_failed_agent_alive() -> None:
-    world = World()
+    world = OutsideWorld()
 
     async def agent(ctx: Context) -> None:
         async def goes_on() -> None:
@@ -70,15 +79,15 @@ async def test_a_branch_that_goes_on_does_not_keep_a_failed_agent_alive() -> Non
 
         await asyncio.gather(goes_on(), raises())
 
-    async with stage(agent=agent) as runtime:
+    async with runtime_with(agent=agent) as runtime:
         run = await runtime.start("agent")
-        assert (await run.reached(S.FAILED)).error == "ValueError: boom"
+        assert (await run.wait_for(RunState.FAILED)).error == "ValueError: boom"
         finished = await happened(runtime, run.id, StepFinished)
         assert len(finished) == len(await happened(runtime, run.id, StepStarted)) == len(world.did)
 
 
 async def test_a_task_left_behind_finishes_its_step_and_begins_no_other() -> None:
-    world = World()
+    world = OutsideWorld()
     tasks: list[asyncio.Task[None]] = []
 
     async def agent(ctx: Context) -> str:
@@ -90,7 +99,7 @@ async def test_a_task_left_behind_finishes_its_step_and_begins_no_other() -> Non
         await world.noticed.wait()
         return "returned"
 
-    async with stage(agent=agent) as runtime:
+    async with runtime_with(agent=agent) as runtime:
         run = await runtime.start("agent")
         await seen(run, StepStarted)
         world.noticed.set()
@@ -105,7 +114,7 @@ async def test_a_task_left_behind_finishes_its_step_and_begins_no_other() -> Non
 
 
 async def test_an_agent_that_swallows_everything_is_cancelled_and_holds_nobody_up() -> None:
-    world, most = World(), 20_000
+    world, most = OutsideWorld(), 20_000
 
     async def agent(ctx: Context) -> None:
         while world.entered < most:  # it would go on for ever; the test has to end
@@ -118,13 +127,13 @@ async def test_an_agent_that_swallows_everything_is_cancelled_and_holds_nobody_u
     async def other(ctx: Context) -> float:
         return await ctx.random()
 
-    async with stage(agent=agent, other=other, habits=HASTY) as runtime:
+    async with runtime_with(agent=agent, other=other, timing=HASTY) as runtime:
         run = await runtime.start("agent")
         await seen(run, StepFinished)
         await run.cancel()
         done = len(world.did)
         assert 0 <= await (await runtime.start("other")).result() < 1
-        assert (await run.receipt()).state is S.CANCELLED
+        assert (await run.receipt()).state is RunState.CANCELLED
         assert len(world.did) <= done + 1  # the one that was under way
         assert world.entered < most
         world.entered = most  # what is left of it in memory can end
@@ -174,8 +183,8 @@ async def test_an_agent_whose_end_cannot_be_stored_has_failed(
     async def agent(ctx: Context) -> Any:
         return await odd()
 
-    async with stage(agent=agent) as runtime:
-        run = await (await runtime.start("agent")).reached(S.FAILED)
+    async with runtime_with(agent=agent) as runtime:
+        run = await (await runtime.start("agent")).wait_for(RunState.FAILED)
         assert says in run.error
 
 
@@ -188,7 +197,7 @@ async def test_a_step_whose_end_cannot_be_stored_has_failed(
             await ctx.step("odd", odd)
         return failed.value.error
 
-    async with stage(agent=agent) as runtime:
+    async with runtime_with(agent=agent) as runtime:
         run = await runtime.start("agent")
         assert says in await run.result()
         receipt = await run.receipt()
@@ -206,7 +215,7 @@ async def test_a_stream_too_long_for_one_part_is_cut_there_and_the_agent_is_told
             await ctx.say(words())
         return await ctx.say("another")
 
-    async with stage(agent=agent) as runtime:
+    async with runtime_with(agent=agent) as runtime:
         run = await runtime.start("agent")
         assert await run.result() == "another"
         assert (await run.receipt()).partial_text == ("short, ",)
@@ -215,7 +224,7 @@ async def test_a_stream_too_long_for_one_part_is_cut_there_and_the_agent_is_told
 # --- a step that answers a cancel with an error of its own ---
 
 
-def client(world: World) -> Callable[[], Awaitable[str]]:
+def client(world: OutsideWorld) -> Callable[[], Awaitable[str]]:
     """Calls something as many libraries do, who say in their own words that they were cut."""
 
     async def call() -> str:
@@ -231,12 +240,12 @@ def client(world: World) -> Callable[[], Awaitable[str]]:
 
 
 async def test_cut_by_a_pause_it_is_begun_again_on_resume() -> None:
-    world = World()
+    world = OutsideWorld()
 
     async def agent(ctx: Context) -> str:
         return await ctx.step("call", client(world), effect="none")
 
-    async with stage(agent=agent) as runtime:
+    async with runtime_with(agent=agent) as runtime:
         run = await runtime.start("agent")
         await world.noticed.wait()
         await run.pause(now=True)
@@ -248,21 +257,21 @@ async def test_cut_by_a_pause_it_is_begun_again_on_resume() -> None:
 
 
 async def test_cut_by_a_shutdown_it_is_in_doubt_and_its_run_has_not_failed(tmp_path: Path) -> None:
-    world = World()
+    world = OutsideWorld()
 
     async def agent(ctx: Context) -> str:
         return await ctx.step("call", client(world))
 
-    async with stage(tmp_path / "runs.db", habits=HASTY, agent=agent) as runtime:
+    async with runtime_with(tmp_path / "runs.db", timing=HASTY, agent=agent) as runtime:
         run = await runtime.start("agent")
         await world.noticed.wait()
-    async with stage(tmp_path / "runs.db") as looking:
-        left = await (await looking.get(run.id)).look()
+    async with runtime_with(tmp_path / "runs.db") as looking:
+        left = await (await looking.get(run.id)).snapshot()
         assert (left.state, [step.status for step in left.steps.values()]) == (
-            S.QUEUED,
+            RunState.QUEUED,
             ["in_doubt"],
         )
-    async with stage(tmp_path / "runs.db", agent=agent) as runtime:
+    async with runtime_with(tmp_path / "runs.db", agent=agent) as runtime:
         run = await runtime.get(run.id)
         await run.answer(await question(run, kind="doubt"), {"happened": "yes"})
         assert await run.result() == "yes"
@@ -273,7 +282,7 @@ async def test_cut_by_a_shutdown_it_is_in_doubt_and_its_run_has_not_failed(tmp_p
 
 
 async def test_branches_with_names_that_look_like_each_other_are_others() -> None:
-    world = World()
+    world = OutsideWorld()
 
     async def agent(ctx: Context) -> list[int]:
         slash = [ctx.branch("a/b"), ctx.branch("a").branch("b")]
@@ -284,7 +293,7 @@ async def test_branches_with_names_that_look_like_each_other_are_others() -> Non
         ]
 
     world.go_on.set()
-    async with stage(agent=agent) as runtime:
+    async with runtime_with(agent=agent) as runtime:
         run = await runtime.start("agent")
         assert await run.result() == world.did == [0, 1, 2, 3, 4]
 
@@ -318,10 +327,10 @@ async def test_a_door_inside_a_step_is_refused_and_begins_nothing(door: str) -> 
         await ctx.step("outer", outer)
         return "went on"
 
-    async with stage(agent=agent) as runtime:
+    async with runtime_with(agent=agent) as runtime:
         run = await runtime.start("agent")
         assert await run.result() == "went on"
-        known = await run.look()
+        known = await run.snapshot()
         assert (len(known.steps), known.questions, known.texts) == (1, {}, {})
         assert (known.plans, known.children, known.defers) == ({}, {}, {})
 
@@ -341,21 +350,21 @@ async def test_a_step_that_gives_up_at_its_checkpoint_keeps_its_result() -> None
 
         return await ctx.step("work", work)
 
-    async with stage(agent=agent) as runtime:
+    async with runtime_with(agent=agent) as runtime:
         run = await runtime.start("agent")
         await seen(run, StepStarted)
         await run.pause()
-        await run.reached(S.PAUSED)
+        await run.wait_for(RunState.PAUSED)
         world.time_is_up()
         await seen(run, StepFinished)
-        assert (await run.look()).state is S.PAUSED
+        assert (await run.snapshot()).state is RunState.PAUSED
         await run.resume()
         assert await run.result() == "stopped at a safe place"
     assert len(world.did) == 1
 
 
 async def test_a_step_with_checkpoints_gets_the_grace_of_a_shutdown(tmp_path: Path) -> None:
-    world = World()
+    world = OutsideWorld()
 
     async def agent(ctx: Context) -> str:
         async def work() -> str:
@@ -366,14 +375,14 @@ async def test_a_step_with_checkpoints_gets_the_grace_of_a_shutdown(tmp_path: Pa
 
         return await ctx.step("work", work)
 
-    async with stage(tmp_path / "runs.db", agent=agent) as runtime:
+    async with runtime_with(tmp_path / "runs.db", agent=agent) as runtime:
         run = await runtime.start("agent")
         await seen(run, StepStarted)
         world.go_on.set()  # it goes on when the runtime is closing already
-    async with stage(tmp_path / "runs.db", agent=agent) as runtime:
+    async with runtime_with(tmp_path / "runs.db", agent=agent) as runtime:
         run = await runtime.get(run.id)
         assert await run.result() == "worked"
-        assert (await run.look()).questions == {}
+        assert (await run.snapshot()).questions == {}
     assert world.did == ["worked"]
 
 
@@ -383,7 +392,7 @@ LONG = "send the quarterly churn report to all customers " * 5
 async def test_a_long_name_survives_changed_code_a_wrong_answer_and_a_redirect(
     tmp_path: Path,
 ) -> None:
-    world = World()
+    world = OutsideWorld()
 
     def version(number: int) -> Any:
         async def agent(ctx: Context) -> int:
@@ -393,10 +402,10 @@ async def test_a_long_name_survives_changed_code_a_wrong_answer_and_a_redirect(
 
         return agent
 
-    async with stage(tmp_path / "runs.db", agent=version(1)) as runtime:
+    async with runtime_with(tmp_path / "runs.db", agent=version(1)) as runtime:
         run = await runtime.start("agent")
         name = await question(run)
-    async with stage(tmp_path / "runs.db", agent=version(2)) as runtime:
+    async with runtime_with(tmp_path / "runs.db", agent=version(2)) as runtime:
         run = await runtime.get(run.id)
         await run.answer(name, "yes")
         await run.answer(await question(run, nth=2), "maybe")
@@ -413,7 +422,7 @@ async def test_a_long_name_survives_changed_code_a_wrong_answer_and_a_redirect(
 
 
 async def test_an_interruption_is_not_one_of_a_steps_attempts() -> None:
-    world = World()
+    world = OutsideWorld()
 
     async def agent(ctx: Context) -> None:
         async def work() -> NoReturn:
@@ -424,16 +433,16 @@ async def test_an_interruption_is_not_one_of_a_steps_attempts() -> None:
 
         await ctx.step("work", work, effect="none", retry=Retry(attempts=3, wait_s=0))
 
-    async with stage(agent=agent) as runtime:
+    async with runtime_with(agent=agent) as runtime:
         run = await runtime.start("agent")
         for _ in range(3):
             await world.noticed.wait()
             world.noticed.clear()
             await run.pause(now=True)
-            await run.reached(S.PAUSED)
+            await run.wait_for(RunState.PAUSED)
             await run.resume()
         world.go_on.set()
-        await run.reached(S.FAILED)
+        await run.wait_for(RunState.FAILED)
         assert len(await happened(runtime, run.id, StepFailed)) == 3
     assert world.entered == 6
 
@@ -452,7 +461,7 @@ async def test_a_step_that_the_agent_cut_itself_is_no_rung_of_a_later_pause() ->
         await ctx.step("work", world.slow, "worked")
         await ctx.step("more", world.do, "more")
 
-    async with stage(agent=agent) as runtime:
+    async with runtime_with(agent=agent) as runtime:
         run = await runtime.start("agent")
         await hangs.wait()
         world.time_is_up()
@@ -472,11 +481,11 @@ async def test_waiting_was_waiting_also_when_the_agent_goes_on_by_itself() -> No
                 await ctx.ask("ok?")
         return await ctx.step("work", world.do, "worked")
 
-    async with stage(clock=clock, habits=UNHURRIED, agent=agent) as runtime:
+    async with runtime_with(clock=clock, timing=UNHURRIED, agent=agent) as runtime:
         run = await runtime.start("agent")
         await question(run)
-        await settles(run, clock, S.WAITING)
+        await settles(run, clock, RunState.WAITING)
         clock.advance(40)
         world.time_is_up()
         assert await run.result() == "worked"
-        assert (await run.look()).times == Times(waiting_ms=40_000)
+        assert (await run.snapshot()).times == Times(waiting_ms=40_000)

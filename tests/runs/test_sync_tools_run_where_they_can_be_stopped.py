@@ -11,15 +11,15 @@ from typing import Any
 import pytest
 
 import pullcord
-from pullcord import Agent, Context, Habits, Interrupted
+from pullcord import AgentConfig, Context, Interrupted, Timing
 from pullcord.core.conditions import Used
-from pullcord.core.panel import panel
+from pullcord.core.show.panel import panel
 from pullcord.errors import InvalidInput
-from pullcord.runtime.memory_loss import changed_globals, warn_of_lost_memory
+from pullcord.runtime.tools.lost_memory import changed_globals, warn_of_lost_memory
 from tests.runs import shipped_tools
-from tests.runs.stage import stage
+from tests.runs.observed_runs import runtime_with
 
-PATIENT = Habits(stop_grace_s=30)
+PATIENT = Timing(stop_grace_s=30)
 
 
 def calls(tool: Callable[..., Any]) -> Any:
@@ -30,13 +30,13 @@ def calls(tool: Callable[..., Any]) -> Any:
 
 
 async def test_what_its_agent_needs_is_made_again_where_it_runs() -> None:
-    agent = Agent(calls(shipped_tools.looks_at_desk), deps=shipped_tools.make_desk)
-    async with stage(agent=agent) as runtime:
+    agent = AgentConfig(calls(shipped_tools.looks_at_desk), deps=shipped_tools.make_desk)
+    async with runtime_with(agent=agent) as runtime:
         assert await (await runtime.start("agent")).result() is True
 
 
 async def test_an_async_tool_may_have_a_process_of_its_own() -> None:
-    async with stage(agent=calls(shipped_tools.waits_elsewhere)) as runtime:
+    async with runtime_with(agent=calls(shipped_tools.waits_elsewhere)) as runtime:
         assert await (await runtime.start("agent")).result() != os.getpid()
 
 
@@ -53,7 +53,7 @@ async def test_a_busy_thread_that_has_opted_in_is_stopped() -> None:
             heard.append("told")
             raise
 
-    async with stage(agent=calls(spins), habits=PATIENT) as runtime:
+    async with runtime_with(agent=calls(spins), timing=PATIENT) as runtime:
         run = await runtime.start("agent")
         await begun.wait()
         await run.cancel(by="ana")
@@ -78,7 +78,7 @@ async def test_a_socket_that_it_has_opened_is_shut_and_no_other() -> None:
             return said
 
     with listener, pooled, far:
-        async with stage(agent=calls(listens), habits=PATIENT) as runtime:
+        async with runtime_with(agent=calls(listens), timing=PATIENT) as runtime:
             run = await runtime.start("agent")
             await begun.wait()
             await run.cancel(by="ana")
@@ -99,10 +99,10 @@ async def test_one_that_has_not_opted_in_is_named_before_the_press_and_after() -
             return mine.recv(1)
 
     with listener:
-        async with stage(agent=calls(listens)) as runtime:
+        async with runtime_with(agent=calls(listens)) as runtime:
             run = await runtime.start("agent")
             await begun.wait()
-            shown = panel(await run.look(), Used(), now_ms=0, wall_ms=0, driven=True)
+            shown = panel(await run.snapshot(), Used(), now_ms=0, wall_ms=0, driven=True)
             [button] = [one for one in shown.buttons if one.verb == "cancel"]
             assert button.says.endswith("cannot stop listens")
             await run.cancel(by="ana")

@@ -4,16 +4,16 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-from pullcord import Context, RunHandle, StepError
+from pullcord import Context, RunHandle, RunState, StepError
 from pullcord.core.events import StepStarted
 from pullcord.core.run import Times
 from pullcord.testing import ManualClock
-from tests.runs.stage import UNHURRIED, S, World, question, seen, settles, stage
+from tests.runs.observed_runs import UNHURRIED, OutsideWorld, question, runtime_with, seen, settles
 
 NIGHT_S = 8 * 3600
 
 
-def worker(world: World) -> Any:
+def worker(world: OutsideWorld) -> Any:
     async def agent(ctx: Context) -> Any:
         world.entered += 1
         await ctx.step("work", world.slow, 1)
@@ -27,12 +27,14 @@ async def waits(ctx: Context) -> Any:
 
 
 async def times(run: RunHandle) -> Times:
-    return (await run.look()).times
+    return (await run.snapshot()).times
 
 
 async def test_every_second_is_in_one_place() -> None:
-    world, clock = World(), ManualClock()
-    async with stage(clock=clock, habits=UNHURRIED, agent=worker(world), waits=waits) as runtime:
+    world, clock = OutsideWorld(), ManualClock()
+    async with runtime_with(
+        clock=clock, timing=UNHURRIED, agent=worker(world), waits=waits
+    ) as runtime:
         first = await runtime.start("waits", thread="t1")
         run = await runtime.start("agent", thread="t1", if_busy="queue")
         clock.advance(5)  # behind the first
@@ -41,7 +43,7 @@ async def test_every_second_is_in_one_place() -> None:
         clock.advance(7)  # at work
         world.go_on.set()
         name = await question(run)
-        await settles(run, clock, S.WAITING)
+        await settles(run, clock, RunState.WAITING)
         clock.advance(11)  # for an answer
         await run.pause()
         clock.advance(13)
@@ -54,30 +56,34 @@ async def test_every_second_is_in_one_place() -> None:
 
 
 async def test_a_step_that_finishes_while_pausing_is_still_at_work() -> None:
-    world, clock = World(), ManualClock()
-    async with stage(clock=clock, habits=UNHURRIED, agent=worker(world)) as runtime:
+    world, clock = OutsideWorld(), ManualClock()
+    async with runtime_with(clock=clock, timing=UNHURRIED, agent=worker(world)) as runtime:
         run = await runtime.start("agent")
         await seen(run, StepStarted)
         await run.pause()
         clock.advance(7)
         world.go_on.set()
-        await run.reached(S.PAUSED)
+        await run.wait_for(RunState.PAUSED)
         clock.advance(13)
         await run.cancel()
-        await run.reached(S.CANCELLED)
+        await run.wait_for(RunState.CANCELLED)
         assert await times(run) == Times(working_ms=7000, paused_ms=13_000)
 
 
 async def test_the_time_without_a_process_is_queued_time(tmp_path: Path) -> None:
-    world, clock = World(), ManualClock()
+    world, clock = OutsideWorld(), ManualClock()
     agent = worker(world)
-    async with stage(tmp_path / "r.db", clock=clock, habits=UNHURRIED, agent=agent) as runtime:
+    async with runtime_with(
+        tmp_path / "r.db", clock=clock, timing=UNHURRIED, agent=agent
+    ) as runtime:
         run = await runtime.start("agent")
         await seen(run, StepStarted)
         world.go_on.set()
         await question(run)
     clock.advance(100)
-    async with stage(tmp_path / "r.db", clock=clock, habits=UNHURRIED, agent=agent) as runtime:
+    async with runtime_with(
+        tmp_path / "r.db", clock=clock, timing=UNHURRIED, agent=agent
+    ) as runtime:
         run = await runtime.get(run.id)
         await run.answer(await question(run))
         await run.result()
@@ -86,23 +92,23 @@ async def test_the_time_without_a_process_is_queued_time(tmp_path: Path) -> None
 
 async def test_the_clock_of_a_run_that_has_ended_stands_still() -> None:
     clock = ManualClock()
-    async with stage(clock=clock, habits=UNHURRIED, agent=waits) as runtime:
+    async with runtime_with(clock=clock, timing=UNHURRIED, agent=waits) as runtime:
         run = await runtime.start("agent")
         name = await question(run)
         clock.advance(3)
-        assert (await run.look()).times_at(clock.wall_ms()).wall_ms == 3000
+        assert (await run.snapshot()).times_at(clock.wall_ms()).wall_ms == 3000
         await run.answer(name)
         await run.result()
         clock.advance(NIGHT_S)
-        assert (await run.look()).times_at(clock.wall_ms()).wall_ms == 3000
+        assert (await run.snapshot()).times_at(clock.wall_ms()).wall_ms == 3000
 
 
 async def test_a_clock_set_back_makes_no_time_negative() -> None:
     clock = ManualClock()
-    async with stage(clock=clock, habits=UNHURRIED, agent=waits) as runtime:
+    async with runtime_with(clock=clock, timing=UNHURRIED, agent=waits) as runtime:
         run = await runtime.start("agent")
         name = await question(run)
-        await settles(run, clock, S.WAITING)
+        await settles(run, clock, RunState.WAITING)
         clock.jump_wall(-3600)
         await run.answer(name)
         await run.result()
@@ -112,7 +118,7 @@ async def test_a_clock_set_back_makes_no_time_negative() -> None:
 # --- a night's pause ---
 
 
-def careful(world: World, ctx: Context) -> Any:
+def careful(world: OutsideWorld, ctx: Context) -> Any:
     """A step that stops at a checkpoint of its own until the world goes on."""
 
     async def work() -> str:
@@ -125,21 +131,21 @@ def careful(world: World, ctx: Context) -> Any:
 
 
 async def test_a_nights_pause_does_not_time_out_a_step_at_its_checkpoint() -> None:
-    world, clock = World(), ManualClock()
+    world, clock = OutsideWorld(), ManualClock()
 
     async def agent(ctx: Context) -> Any:
         world.entered += 1
         return await ctx.step("work", careful(world, ctx), timeout_s=0.5)
 
-    async with stage(clock=clock, habits=UNHURRIED, agent=agent) as runtime:
+    async with runtime_with(clock=clock, timing=UNHURRIED, agent=agent) as runtime:
         run = await runtime.start("agent")
         await seen(run, StepStarted)
         await run.pause()
-        await run.reached(S.PAUSED)
+        await run.wait_for(RunState.PAUSED)
         clock.advance(NIGHT_S)
         await asyncio.sleep(0.6)  # the night, for whoever counts on the loop's own clock
         world.go_on.set()
-        assert (await run.look()).state is S.PAUSED
+        assert (await run.snapshot()).state is RunState.PAUSED
         assert world.did == []
         await run.resume()
         assert await run.result() == "worked"
@@ -147,7 +153,7 @@ async def test_a_nights_pause_does_not_time_out_a_step_at_its_checkpoint() -> No
 
 
 async def test_after_the_pause_the_rest_of_its_time_goes_on() -> None:
-    world = World()
+    world = OutsideWorld()
 
     async def agent(ctx: Context) -> str:
         async def hangs() -> None:
@@ -163,23 +169,23 @@ async def test_after_the_pause_the_rest_of_its_time_goes_on() -> None:
             return error.error
         return "?"
 
-    async with stage(agent=agent) as runtime:
+    async with runtime_with(agent=agent) as runtime:
         run = await runtime.start("agent")
         await seen(run, StepStarted)
         await run.pause()
-        await run.reached(S.PAUSED)
+        await run.wait_for(RunState.PAUSED)
         await world.do("resumed")
         await run.resume()
         assert "longer than 0.2 s" in await run.result()
 
 
 async def test_a_nights_pause_costs_a_run_at_a_question_nothing() -> None:
-    world, clock = World(), ManualClock()
+    world, clock = OutsideWorld(), ManualClock()
     world.go_on.set()
-    async with stage(clock=clock, habits=UNHURRIED, agent=worker(world)) as runtime:
+    async with runtime_with(clock=clock, timing=UNHURRIED, agent=worker(world)) as runtime:
         run = await runtime.start("agent")
         name = await question(run)
-        await settles(run, clock, S.WAITING)
+        await settles(run, clock, RunState.WAITING)
         await run.pause()
         clock.advance(NIGHT_S)  # longer than any lease, and than it is kept in memory
         await run.resume()

@@ -17,9 +17,9 @@ from pullcord.core.conditions import Condition, Facts, Used
 from pullcord.core.limits import check_condition
 from pullcord.errors import InvalidInput, NotEntered
 from pullcord.limits import Deadline, MaxSteps, MaxToolCalls, Price, Spent, Tokens, WorkingTime
-from pullcord.runtime.tools import policy_of
+from pullcord.runtime.policy import policy_of
 from pullcord.server import Grant, Server, app
-from tests.runs.stage import World, question, stage
+from tests.runs.observed_runs import OutsideWorld, question, runtime_with
 
 
 async def report(ctx: Context) -> str:
@@ -75,7 +75,7 @@ async def test_agents_that_can() -> None:
         async def agent(self, ctx: Context) -> str:
             return "of the desk"
 
-    async with stage(places=any_places, more=more, desk=Desk().agent) as runtime:
+    async with runtime_with(places=any_places, more=more, desk=Desk().agent) as runtime:
         assert await (await runtime.start("more")).result() == "eur"
         assert await (await runtime.start("desk")).result() == "of the desk"
 
@@ -144,14 +144,14 @@ def test_the_public_names_can_be_completed() -> None:
 
 
 async def told_by(agent: Any) -> str:
-    async with stage(agent=agent) as runtime:
+    async with runtime_with(agent=agent) as runtime:
         with pytest.raises(RunFailed) as failed:
             await (await runtime.start("agent", run_id="r1")).result()
     return str(failed.value)
 
 
 async def test_a_step_that_was_called_instead_of_handed_over() -> None:
-    world = World()
+    world = OutsideWorld()
 
     async def agent(ctx: Context) -> None:
         await ctx.step("w", world.do("a"))  # pyright: ignore[reportArgumentType]
@@ -196,7 +196,7 @@ async def test_a_forgotten_await_names_the_call() -> None:
 
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
-        async with stage(agent=agent) as runtime:
+        async with runtime_with(agent=agent) as runtime:
             await (await runtime.start("agent")).result()
         gc.collect()
     said = [str(warning.message) for warning in seen]
@@ -252,7 +252,7 @@ ODD: list[Any] = [1e303, float("inf"), float("nan"), -1, True, "80", 10**400, No
 @pytest.mark.parametrize("given", ODD, ids=lambda given: repr(given)[:20])
 async def test_a_raise_is_refused_when_it_is_asked(cap: str, given: Any) -> None:
     limits = MaxSteps(10) | Spent(usd=1) | WorkingTime(60) | Tokens(100)
-    async with stage(agent=asks) as runtime:
+    async with runtime_with(agent=asks) as runtime:
         run = await runtime.start("agent", limits=limits)
         with pytest.raises(InvalidInput, match="Nothing was changed"):
             await run.raise_limits({cap: given})
@@ -288,10 +288,10 @@ async def test_what_cannot_be_counted_is_not_spent(spent: Any) -> None:
         await ctx.spent(usd=0.5)
         return "done"
 
-    async with stage(agent=agent) as runtime:
+    async with runtime_with(agent=agent) as runtime:
         run = await runtime.start("agent")
         assert await run.result() == "done"
-        assert (await run.look()).cost.usd_micros == 500_000
+        assert (await run.snapshot()).cost.usd_micros == 500_000
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import pullcord
-from pullcord import Call, Context, Habits, Retry, RunHandle, Runtime
+from pullcord import Call, Context, Retry, RunHandle, RunState, Runtime, Timing
 from pullcord.core.events import (
     AttentionSettled,
     Claimed,
@@ -20,13 +20,13 @@ from pullcord.core.events import (
     UndoStarted,
 )
 from pullcord.journal.journal import Journal
-from pullcord.runtime.runtime import housekeeper_of
+from pullcord.runtime.runtime import worker_of
 from tests.runs import undo_tools
-from tests.runs.office import Office, WatchedClock, calling, cancelled, step_of, until
-from tests.runs.stage import HASTY, S, happened, names, question, seen, stage, unowned
+from tests.runs.observed_runs import HASTY, happened, names, question, runtime_with, seen, unowned
+from tests.runs.tool_maker import ToolMaker, WatchedClock, calling, cancelled, step_of, until
 from tests.runs.undo_tools import did
 
-PATIENT = Habits(shutdown_grace_s=3600)
+PATIENT = Timing(shutdown_grace_s=3600)
 
 
 def drafting(book: str, *names: str, tool: Any = undo_tools.draft, **given: Any) -> Any:
@@ -48,14 +48,14 @@ def book(tmp_path: Path) -> str:
 
 
 async def draft_of(run: RunHandle, nth: int) -> str:
-    return list((await run.look()).steps)[nth - 1]
+    return list((await run.snapshot()).steps)[nth - 1]
 
 
 # --- after the end ---
 
 
 async def test_what_was_kept_on_purpose_is_undone_when_somebody_asks(book: str) -> None:
-    async with stage(agent=drafting(book, "a", "b", "c")) as runtime:
+    async with runtime_with(agent=drafting(book, "a", "b", "c")) as runtime:
         run = await runtime.start("agent")
         assert len((await cancelled(run, undo=False)).done) == 3
         first = await run.undo(await draft_of(run, 2), by="bo", reason="not that one")
@@ -63,14 +63,18 @@ async def test_what_was_kept_on_purpose_is_undone_when_somebody_asks(book: str) 
         second = await run.undo(by="bo")
         receipt = await run.receipt()
         [asked, _] = await happened(runtime, run.id, UndoRequested)
-    assert (first.verdict, second.verdict, first.state) == ("applied", "applied", S.CANCELLED)
+    assert (first.verdict, second.verdict, first.state) == (
+        "applied",
+        "applied",
+        RunState.CANCELLED,
+    )
     assert (asked.by, asked.reason) == ("bo", "not that one")
     assert did(book) == ["do a", "do b", "do c", "undo b", "undo c", "undo a"]
     assert (len(receipt.undone), receipt.done) == (3, ())
 
 
 async def test_later_too_it_goes_back_only_as_far_as_is_asked(book: str) -> None:
-    async with stage(agent=drafting(book, "a", "b", "c")) as runtime:
+    async with runtime_with(agent=drafting(book, "a", "b", "c")) as runtime:
         run = await runtime.start("agent")
         await cancelled(run, undo=False)
         await run.undo(back_to=await draft_of(run, 1))
@@ -79,39 +83,43 @@ async def test_later_too_it_goes_back_only_as_far_as_is_asked(book: str) -> None
 
 
 async def test_a_failed_run_is_undone_only_when_somebody_asks(book: str) -> None:
-    async with stage(agent=drafting(book, "a", "b")) as runtime:
+    async with runtime_with(agent=drafting(book, "a", "b")) as runtime:
         run = await runtime.start("agent")
         await run.answer(await question(run), "fail")
         receipt = await run.receipt()
-        assert (receipt.state, len(receipt.done), did(book)[2:]) == (S.FAILED, 2, [])
+        assert (receipt.state, len(receipt.done), did(book)[2:]) == (RunState.FAILED, 2, [])
         assert (await run.undo()).verdict == "applied"
         receipt = await run.receipt()
-    assert (receipt.state, len(receipt.undone), receipt.error) == (S.FAILED, 2, "ValueError: no")
+    assert (receipt.state, len(receipt.undone), receipt.error) == (
+        RunState.FAILED,
+        2,
+        "ValueError: no",
+    )
     assert did(book)[2:] == ["undo b", "undo a"]
 
 
 async def test_a_failed_run_of_tools_that_only_its_agent_knows_is_undone_too() -> None:
-    office = Office()
+    maker = ToolMaker()
 
     async def agent(ctx: Context) -> None:
-        for tool in office.tools("a b"):
+        for tool in maker.tools("a b"):
             await ctx.tool(tool)
         if await ctx.ask("Go on?") == "fail":
             raise ValueError("no")
 
-    async with stage(agent=agent) as runtime:
+    async with runtime_with(agent=agent) as runtime:
         run = await runtime.start("agent")
         await run.answer(await question(run), "fail")
-        await run.reached(S.FAILED)
+        await run.wait_for(RunState.FAILED)
         await run.undo()
         receipt = await run.receipt()
-    assert office.did == ["do a", "do b", "undo b", "undo a"]
+    assert maker.did == ["do a", "do b", "undo b", "undo a"]
     assert receipt.undone == ("a", "b")
 
 
 async def test_what_a_retry_command_promises_can_work_for_closures_too() -> None:
-    office = Office(fails={"a": 3})
-    async with stage(agent=calling(office.tool("a"))) as runtime:
+    maker = ToolMaker(fails={"a": 3})
+    async with runtime_with(agent=calling(maker.tool("a"))) as runtime:
         run = await runtime.start("agent")
         receipt = await cancelled(run)
         assert "Try again: pullcord undo" in receipt.attention[0]
@@ -125,7 +133,7 @@ async def test_an_undo_that_failed_is_tried_again_as_often_as_somebody_asks(
     fails: int, book: str
 ) -> None:
     """Three attempts each time; the attention item comes back until it is undone."""
-    async with stage(agent=drafting(book, "a", fails=fails)) as runtime:
+    async with runtime_with(agent=drafting(book, "a", fails=fails)) as runtime:
         run = await runtime.start("agent")
         receipt = await cancelled(run)
         times = 0
@@ -134,7 +142,7 @@ async def test_an_undo_that_failed_is_tried_again_as_often_as_somebody_asks(
             step = await draft_of(run, 1)
             assert f"pullcord undo {run.id} {step}" in text
             assert (await run.undo(step)).verdict == "applied"
-            assert (await run.look()).attention == {} or did(book)[-1] == "undo a"
+            assert (await run.snapshot()).attention == {} or did(book)[-1] == "undo a"
             receipt = await run.receipt()
             times += 1
         assert len(await happened(runtime, run.id, UndoFailed)) == fails // 3
@@ -144,10 +152,10 @@ async def test_an_undo_that_failed_is_tried_again_as_often_as_somebody_asks(
 
 
 async def test_an_item_that_a_person_has_dealt_with_stays_away(book: str) -> None:
-    async with stage(agent=drafting(book, "a", fails=99)) as runtime:
+    async with runtime_with(agent=drafting(book, "a", fails=99)) as runtime:
         run = await runtime.start("agent")
         await cancelled(run)
-        [item] = (await run.look()).attention
+        [item] = (await run.snapshot()).attention
         assert (await run.settle(item, by="bo")).holds
         receipt = await run.receipt()
         assert len(await happened(runtime, run.id, AttentionSettled)) == 1
@@ -156,13 +164,13 @@ async def test_an_item_that_a_person_has_dealt_with_stays_away(book: str) -> Non
 
 @pytest.mark.parametrize("state", ["running", "paused", "completed", "undone"])
 async def test_undo_is_refused_where_there_is_nothing_to_undo(state: str, book: str) -> None:
-    async with stage(agent=drafting(book, "a")) as runtime:
+    async with runtime_with(agent=drafting(book, "a")) as runtime:
         run = await runtime.start("agent")
         asked = await question(run)
         match state:
             case "paused":
                 await run.pause()
-                await run.reached(S.PAUSED)
+                await run.wait_for(RunState.PAUSED)
             case "completed":
                 await run.answer(asked, "yes")
                 await run.result()
@@ -180,7 +188,7 @@ async def test_undo_is_refused_where_there_is_nothing_to_undo(state: str, book: 
 
 @pytest.mark.parametrize("how", ["step", "back_to"])
 async def test_undo_of_a_step_that_never_was_is_refused(how: str, book: str) -> None:
-    async with stage(agent=drafting(book, "a")) as runtime:
+    async with runtime_with(agent=drafting(book, "a")) as runtime:
         run = await runtime.start("agent")
         await cancelled(run, undo=False)
         ack = await (run.undo("b-123") if how == "step" else run.undo(back_to="b-123"))
@@ -189,7 +197,7 @@ async def test_undo_of_a_step_that_never_was_is_refused(how: str, book: str) -> 
 
 
 async def test_asking_twice_is_asking_once(book: str) -> None:
-    async with stage(agent=drafting(book, "a", "b")) as runtime:
+    async with runtime_with(agent=drafting(book, "a", "b")) as runtime:
         run = await runtime.start("agent")
         await cancelled(run, undo=False)
         acks = await asyncio.gather(*(run.undo() for _ in range(10)))
@@ -215,7 +223,7 @@ async def test_while_it_is_cancelled_without_undo_nobody_is_told_that_it_will_be
         await ctx.tool(undo_tools.draft, book, "a")
         await ctx.step("b", stubborn)
 
-    async with stage(habits=Habits(stop_grace_s=3600), agent=agent) as runtime:
+    async with runtime_with(timing=Timing(stop_grace_s=3600), agent=agent) as runtime:
         run = await runtime.start("agent")
         await begun.wait()
         await run.cancel(undo=False)
@@ -227,8 +235,8 @@ async def test_while_it_is_cancelled_without_undo_nobody_is_told_that_it_will_be
 
 async def test_what_is_being_undone_is_not_forgotten_when_more_is_asked_for() -> None:
     """One that is under way stays under way: whoever takes over has to know that it had begun."""
-    office = Office(held=["a"])
-    tools = office.tools("a b")
+    maker = ToolMaker(held=["a"])
+    tools = maker.tools("a b")
     policies: Any = {tool.name: tool for tool in tools}
     async with (
         asyncio.timeout(120),
@@ -238,18 +246,18 @@ async def test_what_is_being_undone_is_not_forgotten_when_more_is_asked_for() ->
         await cancelled(run, undo=False)
         step = await step_of(run, "a")
         await run.undo(step)
-        await office.undoing.wait()
+        await maker.undoing.wait()
         await run.undo()
-        known = (await run.look()).steps[step]
-        office.go_on.set()
+        known = (await run.snapshot()).steps[step]
+        maker.go_on.set()
         await run.receipt()
     assert (known.undo, known.undo_attempt) == ("started", 1)
-    assert office.undone == ["a", "b"]
+    assert maker.undone == ["a", "b"]
 
 
 async def test_an_ended_run_grows_no_older_by_being_undone(book: str) -> None:
     clock = WatchedClock()
-    async with stage(clock=clock, agent=drafting(book, "a")) as runtime:
+    async with runtime_with(clock=clock, agent=drafting(book, "a")) as runtime:
         run = await runtime.start("agent")
         before = await cancelled(run, undo=False)
         clock.advance(3600)
@@ -260,7 +268,7 @@ async def test_an_ended_run_grows_no_older_by_being_undone(book: str) -> None:
 
 async def test_a_clock_that_is_set_back_does_not_keep_it_from_being_undone(book: str) -> None:
     clock = WatchedClock()
-    async with stage(clock=clock, agent=drafting(book, "a")) as runtime:
+    async with runtime_with(clock=clock, agent=drafting(book, "a")) as runtime:
         run = await runtime.start("agent")
         await cancelled(run, undo=False)
         clock.jump_wall(-7 * 24 * 3600)
@@ -269,8 +277,8 @@ async def test_a_clock_that_is_set_back_does_not_keep_it_from_being_undone(book:
 
 
 async def test_many_that_are_being_undone_do_not_keep_others_asleep() -> None:
-    office = Office(held=["a"])
-    tool = office.tool("a")
+    maker = ToolMaker(held=["a"])
+    tool = maker.tool("a")
 
     async def sleeper(ctx: Context) -> str:
         await ctx.sleep(0.01)
@@ -285,12 +293,12 @@ async def test_many_that_are_being_undone_do_not_keep_others_asleep() -> None:
             run = await runtime.start("agent")
             await cancelled(run, undo=False)
             await run.undo()
-        await until(lambda: len(office.undone) == 60)
+        await until(lambda: len(maker.undone) == 60)
         try:
             async with asyncio.timeout(5):
                 assert await (await runtime.start("sleeper")).result() == "awake"
         finally:
-            office.go_on.set()
+            maker.go_on.set()
 
 
 # --- in the middle of it ---
@@ -298,23 +306,23 @@ async def test_many_that_are_being_undone_do_not_keep_others_asleep() -> None:
 
 async def test_the_next_process_goes_on_with_what_was_cut(tmp_path: Path) -> None:
     """An undo that a shutdown has cut is called again with the same key; what was undone is not."""
-    office = Office(held=["b"])
-    agent = calling(*office.tools("a b c"))
-    async with stage(tmp_path / "runs.db", habits=HASTY, agent=agent) as runtime:
+    maker = ToolMaker(held=["b"])
+    agent = calling(*maker.tools("a b c"))
+    async with runtime_with(tmp_path / "runs.db", timing=HASTY, agent=agent) as runtime:
         run = await runtime.start("agent", run_id="r1")
         await question(run)
         await run.cancel()
-        await office.undoing.wait()
-    assert office.undone == ["c", "b"]
-    office.go_on.set()
-    async with stage(tmp_path / "runs.db", agent=agent) as runtime:
+        await maker.undoing.wait()
+    assert maker.undone == ["c", "b"]
+    maker.go_on.set()
+    async with runtime_with(tmp_path / "runs.db", agent=agent) as runtime:
         run = await runtime.get("r1")
         receipt = await run.receipt()
         started = await happened(runtime, "r1", UndoStarted)
-    assert office.undone == ["c", "b", "b", "a"]
+    assert maker.undone == ["c", "b", "b", "a"]
     assert receipt.undone == ("a", "b", "c")
     assert [event.attempt for event in started] == [1, 1, 2, 1]
-    keys = [c.idempotency_key for c in office.contexts]
+    keys = [c.idempotency_key for c in maker.contexts]
     assert keys[1] == keys[2]
     assert len(set(keys)) == 3
 
@@ -322,27 +330,27 @@ async def test_the_next_process_goes_on_with_what_was_cut(tmp_path: Path) -> Non
 async def test_a_shutdown_lets_the_undo_under_way_finish_and_begins_no_other(
     tmp_path: Path,
 ) -> None:
-    office = Office(held=["b"])
-    agent = calling(*office.tools("a b c"))
+    maker = ToolMaker(held=["b"])
+    agent = calling(*maker.tools("a b c"))
 
-    async with stage(tmp_path / "runs.db", habits=PATIENT, agent=agent) as runtime:
+    async with runtime_with(tmp_path / "runs.db", timing=PATIENT, agent=agent) as runtime:
         run = await runtime.start("agent", run_id="r1")
         await question(run)
         await run.cancel()
-        await office.undoing.wait()
-        releasing = asyncio.create_task(goes_on_when_closing(runtime, office))
+        await maker.undoing.wait()
+        releasing = asyncio.create_task(goes_on_when_closing(runtime, maker))
     await releasing
-    assert office.undone == ["c", "b"]
-    async with stage(tmp_path / "runs.db", agent=agent) as runtime:
+    assert maker.undone == ["c", "b"]
+    async with runtime_with(tmp_path / "runs.db", agent=agent) as runtime:
         receipt = await (await runtime.get("r1")).receipt()
-    assert office.undone == ["c", "b", "a"]
+    assert maker.undone == ["c", "b", "a"]
     assert receipt.undone == ("a", "b", "c")
 
 
-async def goes_on_when_closing(runtime: Runtime, office: Office) -> None:
+async def goes_on_when_closing(runtime: Runtime, maker: ToolMaker) -> None:
     """Let the undo go on as soon as the runtime is being closed."""
-    await until(lambda: housekeeper_of(runtime).is_closing)
-    office.go_on.set()
+    await until(lambda: worker_of(runtime).is_closing)
+    maker.go_on.set()
 
 
 async def test_a_shutdown_does_not_wait_for_an_undo_that_ignores_it() -> None:
@@ -356,9 +364,9 @@ async def test_a_shutdown_does_not_wait_for_an_undo_that_ignores_it() -> None:
             except asyncio.CancelledError:
                 pass
 
-    tool = Office().tool("a", undo=stubborn, undo_timeout_s=3600)
+    tool = ToolMaker().tool("a", undo=stubborn, undo_timeout_s=3600)
     try:
-        async with stage(habits=HASTY, agent=calling(tool)) as runtime:
+        async with runtime_with(timing=HASTY, agent=calling(tool)) as runtime:
             run = await runtime.start("agent")
             await question(run)
             await run.cancel()
@@ -368,43 +376,43 @@ async def test_a_shutdown_does_not_wait_for_an_undo_that_ignores_it() -> None:
 
 
 async def test_an_undo_of_an_ended_run_goes_on_in_the_next_process(tmp_path: Path) -> None:
-    office = Office(held=["b"])
-    tools = office.tools("a b")
+    maker = ToolMaker(held=["b"])
+    tools = maker.tools("a b")
     policies: Any = {tool.name: tool for tool in tools}
     agents: Any = {"agent": calling(*tools)}
 
-    def opened(habits: Habits) -> Any:
+    def opened(timing: Timing) -> Any:
         path = tmp_path / "runs.db"
-        return pullcord.open(path, agents=agents, tools=policies, habits=habits)
+        return pullcord.open(path, agents=agents, tools=policies, timing=timing)
 
     async with asyncio.timeout(120):
         async with opened(HASTY) as runtime:
             run = await runtime.start("agent", run_id="r1")
             await cancelled(run, undo=False)
             await run.undo()
-            await office.undoing.wait()
-        office.go_on.set()
+            await maker.undoing.wait()
+        maker.go_on.set()
         async with opened(HASTY) as runtime:
             receipt = await (await runtime.get("r1")).receipt()
-    assert office.undone == ["b", "b", "a"]
+    assert maker.undone == ["b", "b", "a"]
     assert receipt.undone == ("a", "b")
 
 
 async def test_it_is_taken_up_at_once_and_not_when_a_lease_has_lapsed(tmp_path: Path) -> None:
     """Who closes gives it back."""
-    office = Office(held=["a"])
-    agent = calling(office.tool("a"))
-    async with stage(tmp_path / "runs.db", habits=HASTY, agent=agent) as runtime:
+    maker = ToolMaker(held=["a"])
+    agent = calling(maker.tool("a"))
+    async with runtime_with(tmp_path / "runs.db", timing=HASTY, agent=agent) as runtime:
         run = await runtime.start("agent", run_id="r1")
         await question(run)
         await run.cancel()
-        await office.undoing.wait()
+        await maker.undoing.wait()
     async with pullcord.open(tmp_path / "runs.db") as runtime, asyncio.timeout(120):
         assert (await runtime.journal.head("r1")).holder.owner == ""
 
 
 async def test_an_ended_run_is_nobodys_when_it_has_been_undone(book: str) -> None:
-    async with stage(agent=drafting(book, "a")) as runtime:
+    async with runtime_with(agent=drafting(book, "a")) as runtime:
         run = await runtime.start("agent")
         await cancelled(run, undo=False)
         await run.undo()
@@ -415,8 +423,8 @@ async def test_an_ended_run_is_nobodys_when_it_has_been_undone(book: str) -> Non
 
 
 async def test_a_once_undo_that_was_cut_is_never_called_again(tmp_path: Path) -> None:
-    office, receipt = await cut_once_undo(tmp_path, probe=None)
-    assert office.undone == ["b", "a"]
+    maker, receipt = await cut_once_undo(tmp_path, probe=None)
+    assert maker.undone == ["b", "a"]
     assert (receipt.undone, receipt.could_not_undo) == (("a",), ("b",))
     assert "nobody knows whether it was undone" in receipt.attention[0]
 
@@ -430,30 +438,30 @@ async def test_a_once_undo_that_was_cut_counts_if_the_probe_says_that_it_is_gone
             raise says
         return says
 
-    office, receipt = await cut_once_undo(tmp_path, probe=probe)
-    assert office.undone == ["b", "a"]
+    maker, receipt = await cut_once_undo(tmp_path, probe=probe)
+    assert maker.undone == ["b", "a"]
     assert receipt.could_not_undo == (() if says is False else ("b",))
     assert receipt.undone == (("a", "b") if says is False else ("a",))
     assert bool(receipt.attention) == (says is not False)
 
 
-async def cut_once_undo(tmp_path: Path, *, probe: Any) -> tuple[Office, Any]:
-    office = Office(held=["b"])
-    once = pullcord.tool(effect="once")(office.undo)
-    tools = [office.tool("a"), office.tool("b", undo=once, probe=probe)]
+async def cut_once_undo(tmp_path: Path, *, probe: Any) -> tuple[ToolMaker, Any]:
+    maker = ToolMaker(held=["b"])
+    once = pullcord.tool(effect="once")(maker.undo)
+    tools = [maker.tool("a"), maker.tool("b", undo=once, probe=probe)]
     agent = calling(*tools)
-    async with stage(tmp_path / "runs.db", habits=HASTY, agent=agent) as runtime:
+    async with runtime_with(tmp_path / "runs.db", timing=HASTY, agent=agent) as runtime:
         run = await runtime.start("agent", run_id="r1")
         await question(run)
         await run.cancel()
-        await office.undoing.wait()
-    async with stage(tmp_path / "runs.db", agent=agent) as runtime:
-        return office, await (await runtime.get("r1")).receipt()
+        await maker.undoing.wait()
+    async with runtime_with(tmp_path / "runs.db", agent=agent) as runtime:
+        return maker, await (await runtime.get("r1")).receipt()
 
 
 async def test_a_person_may_have_a_once_undo_tried_again(book: str) -> None:
     agent = drafting(book, "a", tool=undo_tools.grant, fails=1)
-    async with stage(agent=agent) as runtime:
+    async with runtime_with(agent=agent) as runtime:
         run = await runtime.start("agent")
         assert len((await cancelled(run)).could_not_undo) == 1
         await run.undo(await draft_of(run, 1))
@@ -464,24 +472,24 @@ async def test_a_person_may_have_a_once_undo_tried_again(book: str) -> None:
 
 async def test_attempts_are_counted_across_processes(tmp_path: Path) -> None:
     """Two failed here, a third is cut there: the one after it is the last."""
-    office = Office(fails={"a": 99})
+    maker = ToolMaker(fails={"a": 99})
     clock = WatchedClock()
     retry = Retry(attempts=3, wait_s=3600, wait_max_s=36000)
-    agent = calling(office.tool("a", undo_retry=retry))
+    agent = calling(maker.tool("a", undo_retry=retry))
     path = tmp_path / "runs.db"
-    async with stage(path, clock=clock, agent=agent) as runtime:
+    async with runtime_with(path, clock=clock, agent=agent) as runtime:
         run = await runtime.start("agent", run_id="r1")
         await question(run)
         await run.cancel()
         await until(lambda: 3600 in clock.asked)
-    async with stage(path, clock=clock, agent=agent) as runtime:
+    async with runtime_with(path, clock=clock, agent=agent) as runtime:
         await until(lambda: 7200 in clock.asked)
-    async with stage(path, clock=clock, agent=agent) as runtime:
+    async with runtime_with(path, clock=clock, agent=agent) as runtime:
         run = await runtime.get("r1")
         receipt = await run.receipt()
         started = await happened(runtime, "r1", UndoStarted)
     assert [event.attempt for event in started] == [1, 2, 3]
-    assert office.undone == ["a"] * 3
+    assert maker.undone == ["a"] * 3
     assert receipt.could_not_undo == ("a",)
 
 
@@ -489,9 +497,9 @@ async def test_something_newer_that_is_asked_for_meanwhile_comes_first(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """An older one has failed and rests: the newer one does not wait for it, and nothing breaks."""
-    office, clock = Office(fails={"a": 1}), WatchedClock()
+    maker, clock = ToolMaker(fails={"a": 1}), WatchedClock()
     retry = Retry(attempts=3, wait_s=3600, wait_max_s=36000)
-    tools = office.tools("a b", undo_retry=retry)
+    tools = maker.tools("a b", undo_retry=retry)
     policies: Any = {tool.name: tool for tool in tools}
     agents: Any = {"agent": calling(*tools)}
     async with (
@@ -506,7 +514,7 @@ async def test_something_newer_that_is_asked_for_meanwhile_comes_first(
         clock.advance(3600)
         receipt = await run.receipt()
     gc.collect()
-    assert office.undone == ["a", "b", "a"]
+    assert maker.undone == ["a", "b", "a"]
     assert (receipt.undone, receipt.attention) == (("a", "b"), ())
     assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
 
@@ -515,14 +523,14 @@ async def test_an_owner_that_was_overtaken_in_the_middle_of_an_undo_lets_go_of_i
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Its alarms never ring, so that its lease lapses; another has taken over and undone it."""
-    first, second = Office(held=["a"]), Office()
+    first, second = ToolMaker(held=["a"]), ToolMaker()
     path = tmp_path / "runs.db"
-    quick = Habits(lease_s=0.05, shutdown_grace_s=0.05)
+    quick = Timing(lease_s=0.05, shutdown_grace_s=0.05)
     asleep = Runtime(
         Journal.open(path),
         agents={"agent": calling(first.tool("a"))},
         clock=WatchedClock(),
-        habits=quick,
+        timing=quick,
     )
     async with asyncio.timeout(120), asleep as runtime:
         run = await runtime.start("agent", run_id="r1")
@@ -530,11 +538,11 @@ async def test_an_owner_that_was_overtaken_in_the_middle_of_an_undo_lets_go_of_i
         await run.cancel()
         await first.undoing.wait()
         agents = {"agent": calling(second.tool("a"))}
-        soon = Habits(lease_s=0.5)
-        async with pullcord.open(path, agents=agents, habits=soon) as other:
+        soon = Timing(lease_s=0.5)
+        async with pullcord.open(path, agents=agents, timing=soon) as other:
             receipt = await (await other.get("r1")).receipt()
             first.go_on.set()
-            await until(lambda: "r1" not in housekeeper_of(runtime).drivers)
+            await until(lambda: "r1" not in worker_of(runtime).drivers)
     gc.collect()
     assert (first.undone, second.undone) == (["a"], ["a"])
     assert receipt.undone == ("a",)
@@ -547,53 +555,53 @@ async def test_an_owner_that_was_overtaken_in_the_middle_of_an_undo_lets_go_of_i
 async def test_an_agent_is_entered_again_only_to_say_how_its_tools_are_undone(
     tmp_path: Path,
 ) -> None:
-    office, entered = Office(), list[str]()
+    maker, entered = ToolMaker(), list[str]()
 
     def living(life: str) -> Any:
         async def agent(ctx: Context) -> None:
             entered.append(life)
-            for tool in office.tools("a b"):
+            for tool in maker.tools("a b"):
                 await ctx.tool(tool)
             await ctx.ask("Go on?")
-            await ctx.tool(office.tool("c"))
+            await ctx.tool(maker.tool("c"))
 
         return agent
 
-    async with stage(tmp_path / "runs.db", agent=living("first")) as runtime:
+    async with runtime_with(tmp_path / "runs.db", agent=living("first")) as runtime:
         await question(await runtime.start("agent", run_id="r1"))
     async with pullcord.open(tmp_path / "runs.db") as nobody:
         ack = await (await nobody.get("r1")).cancel()
-        assert ack.state is S.CANCELLING
-    async with stage(tmp_path / "runs.db", agent=living("second")) as runtime:
+        assert ack.state is RunState.CANCELLING
+    async with runtime_with(tmp_path / "runs.db", agent=living("second")) as runtime:
         receipt = await (await runtime.get("r1")).receipt()
     assert entered == ["first", "second"]
-    assert office.did == ["do a", "do b", "undo b", "undo a"]
+    assert maker.did == ["do a", "do b", "undo b", "undo a"]
     assert (receipt.undone, receipt.attention) == (("a", "b"), ())
 
 
 async def test_what_was_undone_before_does_not_hide_how_the_rest_is_undone() -> None:
-    office = Office()
-    async with stage(agent=calling(*office.tools("a b c"))) as runtime:
+    maker = ToolMaker()
+    async with runtime_with(agent=calling(*maker.tools("a b c"))) as runtime:
         run = await runtime.start("agent")
         await cancelled(run, undo=False)
         for name in ("a", "c", "b"):
             await run.undo(await step_of(run, name))
             await run.receipt()
         receipt = await run.receipt()
-    assert office.undone == ["a", "c", "b"]
+    assert maker.undone == ["a", "c", "b"]
     assert (receipt.undone, receipt.attention) == (("a", "b", "c"), ())
 
 
 async def test_what_the_agent_does_not_know_any_more_is_named(tmp_path: Path) -> None:
-    office = Office()
+    maker = ToolMaker()
     path = tmp_path / "runs.db"
-    async with stage(path, agent=calling(*office.tools("a b c"))) as runtime:
+    async with runtime_with(path, agent=calling(*maker.tools("a b c"))) as runtime:
         await question(await runtime.start("agent", run_id="r1"))
     async with pullcord.open(path) as nobody:
         await (await nobody.get("r1")).cancel()
-    async with stage(path, agent=calling(*office.tools("a c"))) as runtime:
+    async with runtime_with(path, agent=calling(*maker.tools("a c"))) as runtime:
         receipt = await (await runtime.get("r1")).receipt()
-    assert office.undone == ["c", "a"]
+    assert maker.undone == ["c", "a"]
     assert (receipt.undone, receipt.could_not_undo) == (("a", "c"), ("b",))
     assert "nobody here knows" in receipt.attention[0]
 
@@ -609,11 +617,11 @@ async def test_an_agent_is_not_entered_where_its_tools_can_be_found(
         await ctx.tool(undo_tools.hold, book, "b")
         await ctx.ask("Go on?")
 
-    async with stage(tmp_path / "runs.db", agent=agent) as runtime:
+    async with runtime_with(tmp_path / "runs.db", agent=agent) as runtime:
         await question(await runtime.start("agent", run_id="r1"))
     async with pullcord.open(tmp_path / "runs.db") as nobody:
         await (await nobody.get("r1")).cancel()
-    async with stage(tmp_path / "runs.db", agent=agent) as runtime:
+    async with runtime_with(tmp_path / "runs.db", agent=agent) as runtime:
         receipt = await (await runtime.get("r1")).receipt()
     assert len(entered) == 1
     assert [line for line in did(book) if not line.startswith("as")] == [
@@ -627,7 +635,7 @@ async def test_an_agent_is_not_entered_where_its_tools_can_be_found(
 
 async def test_a_cancel_right_after_a_restart_finds_out_how_it_is_undone(tmp_path: Path) -> None:
     """The agent has been entered anew and has not come as far as its tools when it is cancelled."""
-    office, entered = Office(), asyncio.Event()
+    maker, entered = ToolMaker(), asyncio.Event()
     lives = 0
 
     async def agent(ctx: Context) -> None:
@@ -636,20 +644,20 @@ async def test_a_cancel_right_after_a_restart_finds_out_how_it_is_undone(tmp_pat
         if lives == 2:
             entered.set()
             await asyncio.Event().wait()
-        await ctx.tool(office.tool("a"))
+        await ctx.tool(maker.tool("a"))
         await ctx.checkpoint()
         await asyncio.Event().wait()
 
     path = tmp_path / "runs.db"
-    async with stage(path, habits=HASTY, agent=agent) as runtime:
+    async with runtime_with(path, timing=HASTY, agent=agent) as runtime:
         run = await runtime.start("agent", run_id="r1")
         await seen(run, StepFinished)
-    async with stage(path, habits=HASTY, agent=agent) as runtime:
+    async with runtime_with(path, timing=HASTY, agent=agent) as runtime:
         run = await runtime.get("r1")
         await entered.wait()
         await run.cancel()
         receipt = await run.receipt()
-    assert office.undone == ["a"]
+    assert maker.undone == ["a"]
     assert (receipt.undone, receipt.attention) == (("a",), ())
 
 
@@ -670,12 +678,12 @@ async def test_a_cancel_right_after_a_restart_releases_what_was_deferred(tmp_pat
         await ctx.ask("Go on?")
 
     path = tmp_path / "runs.db"
-    async with stage(path, habits=HASTY, agent=agent) as runtime:
+    async with runtime_with(path, timing=HASTY, agent=agent) as runtime:
         await question(await runtime.start("agent", run_id="r1"))
     async with pullcord.open(path) as nobody:
         run = await nobody.get("r1")
-        await run.answer((await run.look()).open_questions()[0], "yes")
-    async with stage(path, habits=HASTY, agent=agent) as runtime:
+        await run.answer((await run.snapshot()).open_questions()[0], "yes")
+    async with runtime_with(path, timing=HASTY, agent=agent) as runtime:
         run = await runtime.get("r1")
         await entered.wait()
         await run.cancel()
@@ -687,8 +695,8 @@ async def test_a_cancel_right_after_a_restart_releases_what_was_deferred(tmp_pat
 async def test_what_a_tool_declares_itself_counts_before_what_is_configured_for_its_name(
     is_restarted: bool, tmp_path: Path, book: str
 ) -> None:
-    office = Office()
-    tools: Any = {"draft": {"undo": office.undo}}
+    maker = ToolMaker()
+    tools: Any = {"draft": {"undo": maker.undo}}
 
     def opened() -> Any:
         agents = {"agent": drafting(book, "a")}
@@ -705,7 +713,7 @@ async def test_what_a_tool_declares_itself_counts_before_what_is_configured_for_
             await (await nobody.get("r1")).cancel()
         async with opened() as runtime:
             await (await runtime.get("r1")).receipt()
-    assert (did(book), office.undone) == (["do a", "undo a"], [])
+    assert (did(book), maker.undone) == (["do a", "undo a"], [])
 
 
 async def test_a_policy_by_name_is_found_again_by_its_name(tmp_path: Path, book: str) -> None:

@@ -6,14 +6,23 @@ from contextlib import aclosing
 from pathlib import Path
 from typing import Any
 
-from pullcord import Context, Record, RunHandle
+from pullcord import Context, Record, RunHandle, RunState
 from pullcord.core.events import StepStarted, TextEnded
-from pullcord.journal.reading import Cursor
 from pullcord.journal.store import LiveText
-from tests.runs.stage import PARKING, S, World, happened, question, seen, stage, two_lives, unowned
+from pullcord.journal.stored_runs.run_records import Cursor
+from tests.runs.observed_runs import (
+    PARKING,
+    OutsideWorld,
+    happened,
+    question,
+    runtime_with,
+    seen,
+    two_lives,
+    unowned,
+)
 
 
-def speaker(world: World) -> Any:
+def speaker(world: OutsideWorld) -> Any:
     """Says `one two`, and is held after the first word."""
 
     async def words() -> AsyncIterator[str]:
@@ -49,15 +58,15 @@ async def test_a_whole_text_is_one_record() -> None:
     async def agent(ctx: Context) -> str:
         return await ctx.say("hello")
 
-    async with stage(agent=agent) as runtime:
+    async with runtime_with(agent=agent) as runtime:
         run = await runtime.start("agent")
         assert await run.result() == "hello"
         assert texts(await happened(runtime, run.id, TextEnded)) == [("hello", True)]
 
 
 async def test_a_streamed_text_is_shown_as_it_comes_and_kept_whole() -> None:
-    world = World()
-    async with stage(agent=speaker(world)) as runtime:
+    world = OutsideWorld()
+    async with runtime_with(agent=speaker(world)) as runtime:
         run = await runtime.start("agent")
         [*_, (_, piece)] = await shown(run)
         assert piece.text == "one "
@@ -67,12 +76,12 @@ async def test_a_streamed_text_is_shown_as_it_comes_and_kept_whole() -> None:
 
 
 async def test_a_pause_in_memory_goes_on_with_the_same_text() -> None:
-    world = World()
-    async with stage(agent=speaker(world)) as runtime:
+    world = OutsideWorld()
+    async with runtime_with(agent=speaker(world)) as runtime:
         run = await runtime.start("agent")
         await shown(run)
         await run.pause()
-        await run.reached(S.PAUSED)
+        await run.wait_for(RunState.PAUSED)
         world.go_on.set()
         await run.resume()
         assert await run.result() == "one two"
@@ -81,8 +90,8 @@ async def test_a_pause_in_memory_goes_on_with_the_same_text() -> None:
 
 
 async def test_a_cancel_keeps_what_was_said_and_marks_it_as_partial() -> None:
-    world = World()
-    async with stage(agent=speaker(world)) as runtime:
+    world = OutsideWorld()
+    async with runtime_with(agent=speaker(world)) as runtime:
         run = await runtime.start("agent")
         await shown(run)
         await run.cancel()
@@ -91,7 +100,7 @@ async def test_a_cancel_keeps_what_was_said_and_marks_it_as_partial() -> None:
 
 
 async def test_after_a_cancel_no_text_is_accepted_however_long_the_model_goes_on() -> None:
-    world = World()
+    world = OutsideWorld()
 
     async def stubborn() -> AsyncIterator[str]:
         yield "one "
@@ -107,7 +116,7 @@ async def test_after_a_cancel_no_text_is_accepted_however_long_the_model_goes_on
     async def agent(ctx: Context) -> str:
         return await ctx.say(stubborn())
 
-    async with stage(agent=agent) as runtime:
+    async with runtime_with(agent=agent) as runtime:
         run = await runtime.start("agent")
         await shown(run)
         await run.cancel()
@@ -116,12 +125,12 @@ async def test_after_a_cancel_no_text_is_accepted_however_long_the_model_goes_on
 
 
 async def test_a_text_cut_by_parking_is_kept_and_said_anew() -> None:
-    world = World()
-    async with stage(agent=speaker(world), habits=PARKING) as runtime:
+    world = OutsideWorld()
+    async with runtime_with(agent=speaker(world), timing=PARKING) as runtime:
         run = await runtime.start("agent")
         await shown(run)
         await run.pause()
-        await run.reached(S.PAUSED)
+        await run.wait_for(RunState.PAUSED)
         await unowned(runtime, run)
         assert texts(await happened(runtime, run.id, TextEnded)) == [("one ", False)]
         world.go_on.set()
@@ -132,11 +141,11 @@ async def test_a_text_cut_by_parking_is_kept_and_said_anew() -> None:
 
 
 async def test_a_text_cut_by_a_shutdown_is_kept_and_said_anew(tmp_path: Path) -> None:
-    world = World()
-    async with stage(tmp_path / "runs.db", agent=speaker(world)) as runtime:
+    world = OutsideWorld()
+    async with runtime_with(tmp_path / "runs.db", agent=speaker(world)) as runtime:
         run = await runtime.start("agent")
         await shown(run)
-    async with stage(tmp_path / "runs.db", agent=speaker(world)) as runtime:
+    async with runtime_with(tmp_path / "runs.db", agent=speaker(world)) as runtime:
         run = await runtime.get(run.id)
         world.go_on.set()
         assert await run.result() == "one two"
@@ -145,7 +154,7 @@ async def test_a_text_cut_by_a_shutdown_is_kept_and_said_anew(tmp_path: Path) ->
 
 
 async def test_a_complete_text_is_not_said_again(tmp_path: Path) -> None:
-    world = World()
+    world = OutsideWorld()
     world.go_on.set()
     speak = speaker(world)
 
@@ -168,20 +177,20 @@ async def test_a_stream_that_fails_leaves_what_it_had_said() -> None:
     async def agent(ctx: Context) -> str:
         return await ctx.say(breaks())
 
-    async with stage(agent=agent) as runtime:
+    async with runtime_with(agent=agent) as runtime:
         run = await runtime.start("agent")
-        assert (await run.reached(S.FAILED)).error == "OSError: connection lost"
+        assert (await run.wait_for(RunState.FAILED)).error == "OSError: connection lost"
         assert texts(await happened(runtime, run.id, TextEnded)) == [("one ", False)]
 
 
 async def test_two_voices_at_once_are_two_texts() -> None:
-    worlds = World(), World()
+    worlds = OutsideWorld(), OutsideWorld()
 
     async def agent(ctx: Context) -> list[str]:
         both = (speaker(w)(ctx.branch(str(n))) for n, w in enumerate(worlds))
         return list(await asyncio.gather(*both))
 
-    async with stage(agent=agent) as runtime:
+    async with runtime_with(agent=agent) as runtime:
         run = await runtime.start("agent")
         await shown(run, 2)
         worlds[1].go_on.set()
@@ -194,7 +203,7 @@ async def test_two_voices_at_once_are_two_texts() -> None:
 # --- whoever looks on ---
 
 
-def chatty(world: World) -> Any:
+def chatty(world: OutsideWorld) -> Any:
     speak = speaker(world)
 
     async def agent(ctx: Context) -> None:
@@ -207,8 +216,8 @@ def chatty(world: World) -> Any:
 
 
 async def test_a_viewer_may_come_back_at_any_place_of_a_text_under_way() -> None:
-    world = World()
-    async with stage(agent=chatty(world)) as runtime:
+    world = OutsideWorld()
+    async with runtime_with(agent=chatty(world)) as runtime:
         run = await runtime.start("agent")
         sofar = await shown(run)
         for place, (cursor, _) in enumerate(sofar[:-1]):
@@ -216,8 +225,8 @@ async def test_a_viewer_may_come_back_at_any_place_of_a_text_under_way() -> None
 
 
 async def test_a_viewer_who_stays_misses_nothing_and_sees_nothing_twice() -> None:
-    world = World()
-    async with stage(agent=chatty(world)) as runtime:
+    world = OutsideWorld()
+    async with runtime_with(agent=chatty(world)) as runtime:
         run = await runtime.start("agent")
 
         async def watch() -> list[Any]:
@@ -240,23 +249,23 @@ async def test_a_viewer_who_has_seen_the_end_is_not_kept_waiting() -> None:
     async def agent(_: Context) -> str:
         return "done"
 
-    async with stage(agent=agent) as runtime:
+    async with runtime_with(agent=agent) as runtime:
         run = await runtime.start("agent")
         seen_by_now = [cursor async for cursor, _ in run.events()]
         assert [item async for item in run.events(after=seen_by_now[-1])] == []
 
 
 async def test_a_viewer_in_another_process_sees_the_same(tmp_path: Path) -> None:
-    world = World()
+    world = OutsideWorld()
     world.go_on.set()
 
     async def agent(ctx: Context) -> None:
         await speaker(world)(ctx)
         await ctx.ask("go on?")
 
-    async with stage(tmp_path / "runs.db", agent=agent) as runtime:
+    async with runtime_with(tmp_path / "runs.db", agent=agent) as runtime:
         run = await runtime.start("agent")
-        async with stage(tmp_path / "runs.db") as elsewhere:
+        async with runtime_with(tmp_path / "runs.db") as elsewhere:
             other = await elsewhere.get(run.id)
             watching = asyncio.create_task(seen(other, TextEnded))
             assert (await watching).text == "one two"

@@ -13,10 +13,10 @@ import pytest
 import pullcord
 from pullcord import Context, RunFailed, StepError
 from pullcord.core.events import AttentionRaised, StepFailed, StepFinished
-from pullcord.runtime.tools import Tool
+from pullcord.runtime.policy import Tool
 from tests.declaring import declared_as
 from tests.runs import some_tools
-from tests.runs.stage import happened, stage
+from tests.runs.observed_runs import happened, runtime_with
 
 PLACES: Final = ("process", "thread", "loop")
 ERROR_MAX_CHARS: Final = 4500
@@ -50,7 +50,7 @@ async def outcome(
             return error.error
         return "nothing"
 
-    async with stage(agent=agent) as runtime:
+    async with runtime_with(agent=agent) as runtime:
         run = await runtime.start("agent")
         told = await run.result()
         [failed] = await happened(runtime, run.id, StepFailed)
@@ -119,7 +119,7 @@ async def test_a_tool_that_removes_its_directory_harms_nobody(
         here.mkdir()
         return removed, elsewhere.stdout, told.value.error
 
-    async with stage(tmp_path / "runs.db", agent=agent) as runtime:
+    async with runtime_with(tmp_path / "runs.db", agent=agent) as runtime:
         run = await runtime.start("agent")
         removed, elsewhere, told = await run.result()
         [failed] = await happened(runtime, run.id, StepFailed)
@@ -157,7 +157,7 @@ async def test_an_agent_that_does_not_catch_it_fails_with_the_same_words() -> No
     async def agent(ctx: Context) -> None:
         await ctx.tool(some_tools.exits)
 
-    async with stage(agent=agent) as runtime:
+    async with runtime_with(agent=agent) as runtime:
         run = await runtime.start("agent")
         with pytest.raises(RunFailed, match=r"Step 'exits' failed: .* status 3"):
             await run.result()
@@ -179,7 +179,7 @@ async def test_a_tool_finds_nothing_of_ours_in_its_environment_but_its_mark(
             [name for name in ("OURS", "GIVEN") if name in names],
         ]
 
-    async with stage(agent=agent) as runtime:
+    async with runtime_with(agent=agent) as runtime:
         found = await (await runtime.start("agent")).result()
     assert found == [["PULLCORD_CALL"], ["PULLCORD_CALL"], ["OURS", "GIVEN"]]
     assert os.environ["PULLCORD_TOKEN"] == "secret"

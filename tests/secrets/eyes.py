@@ -11,9 +11,9 @@ import pytest
 import pullcord
 from pullcord import RunHandle, Runtime
 from pullcord.core.events import Completed
-from pullcord.core.secrets import Secrets
+from pullcord.core.text.secrets import Secrets
 from pullcord.journal.store import LiveText
-from tests.runs.stage import BOUND_S, HASTY, events
+from tests.runs.observed_runs import BOUND_S, HASTY, events
 from tests.secrets.vault import LOOSE, SECRETS, files_of, found_in
 
 KNOWN = Secrets(SECRETS)
@@ -23,7 +23,7 @@ HIDDEN = KNOWN.seal(LOOSE)
 @asynccontextmanager
 async def vault(path: Path | str, **more: Any) -> AsyncGenerator[Runtime]:
     """A runtime that knows the secrets."""
-    given: dict[str, Any] = {"secrets": SECRETS, "habits": HASTY, **more}
+    given: dict[str, Any] = {"secrets": SECRETS, "timing": HASTY, **more}
     async with (
         asyncio.timeout(BOUND_S + 5),
         pullcord.open(path, **given) as runtime,
@@ -61,7 +61,7 @@ class Everything:
             *records,
             *(bytes(event.result) for event in records if isinstance(event, Completed)),
             await run.receipt(),
-            await run.look(),
+            await run.snapshot(),
             self._log.text,
             *(vars(record) for record in self._log.records),
         )

@@ -38,7 +38,7 @@ async def test_killed_and_taken_up_again(tmp_path: Path, dies: str) -> None:
             await run.receipt()
         else:
             assert await run.result() == [HIDDEN, HIDDEN, HIDDEN]
-        assert found_in(await run.look(), await runtime.journal.read("r1")) == []
+        assert found_in(await run.snapshot(), await runtime.journal.read("r1")) == []
     assert found_in(*files_of(store)) == []
     received = doors.received(path)
     assert set(received) == {"process"} | ({"probed", "probe"} if dies == "calling" else set())

@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pullcord.core.events import Event, StepFailed, StepStarted, TextEnded
-from pullcord.core.forms import forms_of
-from pullcord.core.sealed import sealed
-from pullcord.core.sealer import Sealer
-from pullcord.core.secrets import Secrets, reference
+from pullcord.core.text.sealing import sealed
+from pullcord.core.text.secret_forms import forms_of
+from pullcord.core.text.secrets import Secrets, reference
+from pullcord.core.text.stream_sealer import Sealer
 from pullcord.core.values import dump, load
 from pullcord.errors import InvalidId, InvalidInput, SecretUnknown
 

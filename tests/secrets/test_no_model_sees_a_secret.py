@@ -8,11 +8,12 @@ from pydantic_ai import Agent, ExternalToolset, ModelRetry, ToolDefinition
 from pydantic_ai import messages as m
 from pydantic_ai.models import ModelRequestParameters
 
+from pullcord import RunState
 from pullcord.core.events import TextEnded
 from pullcord.testing.scripted import Call, Delay, Say, ScriptedModel, Think
-from tests.agents.desk import assert_valid, until_stalled
-from tests.agents.test_mcp_tools_are_told_to_stop import Server
-from tests.runs.stage import S, happened, question
+from tests.agents.mcp_server import Server
+from tests.agents.scripted_agents import assert_valid, until_stalled
+from tests.runs.observed_runs import happened, question
 from tests.secrets import doors
 from tests.secrets.eyes import HIDDEN, Everything, vault
 from tests.secrets.vault import ALL, LOOSE, SECRETS, files_of, found_in
@@ -103,7 +104,7 @@ async def test_after_a_restart_the_model_is_sent_the_same(
         run = await runtime.start("agent", LOOSE, run_id="r1")
         await until_stalled(before)
         await run.pause(by="ana", now=True)
-        await run.reached(S.PAUSED)
+        await run.wait_for(RunState.PAUSED)
     assert found_in(*files_of(everything.path)) == []
     then, after = agent([Call("charge", {"key": "{{secret:jwt}}"})], "Done.")
     async with vault(everything.path, agents={"agent": then}) as runtime:

@@ -11,18 +11,18 @@ from typing import Any
 import pytest
 
 import pullcord
-from pullcord import Context, Habits, RunFailed, StepError
+from pullcord import Context, RunFailed, RunState, StepError, Timing
 from pullcord.core.commands import Redirect
 from pullcord.core.events import Created, QuestionAsked, StepStarted, TextEnded
-from pullcord.core.sealed import ERROR_CHARS
-from pullcord.core.secrets import Secrets
+from pullcord.core.text.sealing import ERROR_CHARS
+from pullcord.core.text.secrets import Secrets
 from pullcord.core.values import dump, load
 from pullcord.errors import InvalidId, InvalidInput
 from pullcord.hooks import Notice
 from pullcord.journal.journal import Journal
-from pullcord.journal.ledger import Append, Order
-from pullcord.runtime.logs import LOGGERS, Redacted
-from tests.runs.stage import S, happened, question
+from pullcord.journal.rules.ledger import Append, Order
+from pullcord.runtime.watching.log_redaction import LOGGERS, Redacted
+from tests.runs.observed_runs import happened, question
 from tests.secrets import doors
 from tests.secrets.eyes import HIDDEN, KNOWN, Everything, vault
 from tests.secrets.vault import ALL, LOOSE, SECRETS, files_of, found_in
@@ -83,7 +83,7 @@ async def test_through_every_door_of_a_function(
         everything.listen(run)
         asked = await question(run)
         await run.pause(by=SECRETS["basic"], reason=LOOSE, key=SECRETS["hub_token"])
-        await run.reached(S.PAUSED)
+        await run.wait_for(RunState.PAUSED)
         assert found_in(*files_of(everything.path)) == []  # also in the midst of it
         await run.resume(by="ana")
         again = await run.answer(asked, LOOSE, key=SECRETS["jwt"])
@@ -183,7 +183,7 @@ async def test_through_a_cancel_and_its_undo(everything: Everything, tmp_path: P
         await question(run)
         await run.redirect(f"rather {LOOSE}", by="ana")
         await run.cancel(by="ana", reason=LOOSE)
-        await run.reached(S.CANCELLED)
+        await run.wait_for(RunState.CANCELLED)
         assert await everything.of(runtime, run) == []
     assert doors.received(path) == {"undoable": [LOOSE], "undo": [[LOOSE, {"made": LOOSE}]]}
 
@@ -213,7 +213,7 @@ async def test_through_an_error_and_its_traceback_in_the_log(
         other = await runtime.start("asks")
         await question(other)
         await other.cancel(by="ana")
-        await other.reached(S.CANCELLED)
+        await other.wait_for(RunState.CANCELLED)
     assert found_in(str(failed.value), caplog.text, *capfd.readouterr()) == []
     assert "{{secret:pem" in caplog.text
     assert "A notification hook failed." in caplog.text
@@ -242,7 +242,7 @@ async def test_an_error_that_is_cut_off_in_the_middle_of_a_secret(
 
     async with vault(tmp_path / "store.db", agents={"courier": courier}) as runtime:
         run = await runtime.start("courier")
-        await run.reached(S.FAILED if where == "agent" else S.COMPLETED)
+        await run.wait_for(RunState.FAILED if where == "agent" else RunState.COMPLETED)
         records = repr(await runtime.journal.read(run.id))
         assert "xxx…" in records
         assert "……" not in records
@@ -381,13 +381,13 @@ async def test_a_long_silence_of_a_stream_is_not_caused_by_secrets(tmp_path: Pat
         async def words() -> AsyncIterator[str]:
             yield "One. "
             yield "Two. "
-            live = await ctx.driver.site.journal.live_text(ctx.run_id)
+            live = await ctx.live.services.journal.live_text.unended(ctx.run_id)
             shown.extend(text.text for text in live)
 
         await ctx.say(words())
 
-    habits = Habits()
-    async with vault(":memory:", agents={"courier": courier}, habits=habits) as runtime:
+    timing = Timing()
+    async with vault(":memory:", agents={"courier": courier}, timing=timing) as runtime:
         await (await runtime.start("courier")).result()
     assert "".join(shown).startswith("One. Two.")
 
@@ -401,8 +401,8 @@ async def test_a_journal_seals_whoever_writes_to_it(tmp_path: Path) -> None:
         await journal.append(birth, Order("r1", Redirect(by="ana", instruction=LOOSE)))
         claim = await journal.acquire("r1", owner="me", ttl_s=9, code_version=LOOSE)
         assert claim
-        await journal.say(claim.lease, "part", SECRETS["pem"], offset=0)
-        assert found_in(*files_of(store), *await journal.live_text("r1")) == []
+        await journal.live_text.say(claim.lease, "part", SECRETS["pem"], offset=0)
+        assert found_in(*files_of(store), *await journal.live_text.unended("r1")) == []
         with pytest.raises(InvalidId):
-            await journal.say(claim.lease, SECRETS["least"], "text", offset=0)
+            await journal.live_text.say(claim.lease, SECRETS["least"], "text", offset=0)
     assert found_in(*files_of(store)) == []

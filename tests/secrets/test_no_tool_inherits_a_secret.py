@@ -10,10 +10,10 @@ import pytest
 from pydantic_ai import Agent as Foreign
 
 import pullcord
-from pullcord import Agent, Context, tool
+from pullcord import AgentConfig, Context, tool
 from pullcord.errors import InvalidInput
 from pullcord.testing.scripted import Call, ScriptedModel
-from tests.runs.stage import stage
+from tests.runs.observed_runs import runtime_with
 
 SECRETS = {
     "SEEDED_KEY": "sk-live-4711-quiet-harbor",  # named by PULLCORD_SECRETS
@@ -83,7 +83,7 @@ async def test_a_tool_that_asks_for_one_by_name_has_it() -> None:
     async def asks(ctx: Context) -> int:
         return await ctx.tool(finds_what_it_needs)
 
-    async with stage(agent=Agent(asks)) as runtime:
+    async with runtime_with(agent=AgentConfig(asks)) as runtime:
         run = await runtime.start("agent")
         expected = len(SECRETS["SEEDED_KEY"]) + len(SECRETS["COPIED_KEY"])
         assert await run.result() == expected
@@ -92,11 +92,11 @@ async def test_a_tool_that_asks_for_one_by_name_has_it() -> None:
 async def test_a_command_may_be_handed_one() -> None:
     script = "import os; print(len(os.environ['SEEDED_KEY']))"
 
-    async def hands(ctx: Context) -> str:
+    async def writer(ctx: Context) -> str:
         handed = {"SEEDED_KEY": os.environ["SEEDED_KEY"]}
         return (await ctx.exec(sys.executable, "-c", script, env=handed)).stdout
 
-    async with stage(agent=Agent(hands)) as runtime:
+    async with runtime_with(agent=AgentConfig(writer)) as runtime:
         run = await runtime.start("agent")
         assert (await run.result()).strip() == str(len(SECRETS["SEEDED_KEY"]))
 
@@ -104,7 +104,7 @@ async def test_a_command_may_be_handed_one() -> None:
 async def test_a_tool_that_a_model_calls_finds_none_either() -> None:
     model = ScriptedModel([[Call("finds", {})], "done"])
     foreign = Foreign(model, name="agent", tools=[finds])
-    async with stage(agent=Agent(foreign)) as runtime:
+    async with runtime_with(agent=AgentConfig(foreign)) as runtime:
         run = await runtime.start("agent", "look")
         await run.result()
     told = str(model.requests)

@@ -7,9 +7,9 @@ from bench.secrets import SHAPES, harmless
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pullcord.core.redaction import PATTERNS, Redactor
-from pullcord.core.sealer import Sealer
-from pullcord.core.secrets import Secrets
+from pullcord.core.text.redaction import PATTERNS, Redactor
+from pullcord.core.text.secrets import Secrets
+from pullcord.core.text.stream_sealer import Sealer
 
 EVERY = Redactor()
 

@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from pullcord.core.forms import forms_of
+from pullcord.core.text.secret_forms import forms_of
 
 _dice: Final = random.Random(19)
 _WORD: Final = string.ascii_letters + string.digits

@@ -9,7 +9,7 @@ from typing import Any
 
 import pullcord
 from pullcord import Context
-from tests.runs.stage import shown
+from tests.runs.observed_runs import shown
 from tests.secrets import doors
 from tests.secrets.vault import LOOSE, SECRETS
 
@@ -42,9 +42,9 @@ def courier(path: str, dies: str = "") -> Any:
 
 
 async def main(store: str, path: str, dies: str) -> None:
-    reaches_us = pullcord.Habits(fence="sweep")  # in a namespace a tool could not kill us
+    reaches_us = pullcord.Timing(fence="sweep")  # in a namespace a tool could not kill us
     async with pullcord.open(
-        store, agents={"courier": courier(path, dies)}, secrets=SECRETS, habits=reaches_us
+        store, agents={"courier": courier(path, dies)}, secrets=SECRETS, timing=reaches_us
     ) as runtime:
         run = await runtime.start("courier", LOOSE, run_id="r1")
         if dies == "working":

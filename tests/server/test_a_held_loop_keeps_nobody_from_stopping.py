@@ -12,11 +12,11 @@ import pytest
 
 import pullcord
 from pullcord.core.states import RunState
-from pullcord.journal.journal import Journal
-from pullcord.server import switching
-from pullcord.server.keeper import Keeper
-from pullcord.server.standing import Standing, listen
-from tests.server.house import house
+from pullcord.journal.facets.kill_switch import KillSwitch
+from pullcord.server import switch_handlers
+from pullcord.server.credentials import Keeper
+from pullcord.server.standalone import Standalone, listen
+from tests.server.running_server import running_server
 
 
 async def test_a_stop_is_acknowledged_while_the_loop_is_held(tmp_path: Path) -> None:
@@ -52,10 +52,10 @@ async def test_a_stop_is_acknowledged_while_the_loop_is_held(tmp_path: Path) -> 
     pressing = threading.Thread(target=press)
     pressing.start()
     async with pullcord.open(tmp_path / "runs.db", agents={"rude": rude}) as runtime:
-        server = Standing(runtime, listening, keeper=keeper, hosts=[f"127.0.0.1:{port}"])
+        server = Standalone(runtime, listening, keeper=keeper, hosts=[f"127.0.0.1:{port}"])
         await server.start()
         run = await runtime.start("rude", run_id="r1")
-        await run.reached(RunState.CANCELLED)
+        await run.wait_for(RunState.CANCELLED)
         await server.stop()
     pressing.join()
     ack, panel = answers
@@ -86,13 +86,13 @@ async def test_what_was_stopped_is_told_also_if_the_store_says_nothing(
     """A database server may take a connection and then stand still."""
     never = asyncio.Event()
 
-    async def says_nothing(_: Journal, *, within_s: float = 0.0) -> list[str]:
+    async def says_nothing(_: KillSwitch, *, within_s: float = 0.0) -> list[str]:
         await never.wait()
         return []
 
-    monkeypatch.setattr(Journal, "hold", says_nothing)
-    monkeypatch.setattr(switching, "_RECORDED_S", 0.1)
-    async with house(tmp_path) as there:
+    monkeypatch.setattr(KillSwitch, "hold", says_nothing)
+    monkeypatch.setattr(switch_handlers, "_RECORDED_S", 0.1)
+    async with running_server(tmp_path) as there:
         said = (await there.post("/kill-switch/engage", {"reason": "now"})).json
         never.set()
     assert [one["reason"] for one in said["engaged"]] == ["now"]

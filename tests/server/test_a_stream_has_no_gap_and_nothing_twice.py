@@ -17,21 +17,21 @@ from typing import Any, Final
 import msgspec
 import pytest
 
-from pullcord import Agent, Context, RunHandle, RunState
+from pullcord import AgentConfig, Context, RunHandle, RunState
 from pullcord.core.events import StepFinished, TextEnded, encode_event
-from pullcord.core.panel import Panel
-from pullcord.core.story import Names, tell
-from pullcord.core.withhold import as_viewed
+from pullcord.core.show.panel import Panel
+from pullcord.core.show.story import Names, tell
+from pullcord.core.show.withhold import as_viewed
 from pullcord.errors import StorageFailed
-from pullcord.journal.for_people import ForPeople
-from pullcord.journal.reading import START
+from pullcord.journal.stored_runs.run_records import START
+from pullcord.journal.views.for_people import ForPeople
 from pullcord.limits import Never
 from pullcord.server.bounds import Bounds
+from pullcord.server.event_streams import Stream
 from pullcord.server.hub import Hub
-from pullcord.server.streams import Stream
-from tests.runs.stage import happened, seen
-from tests.server.house import BOUND_S, House, house
+from tests.runs.observed_runs import happened, seen
 from tests.server.http import Message, Reader, flat, message_of, request_bytes
+from tests.server.running_server import BOUND_S, RunningServer, running_server
 from tests.storage.campaign import FULL, fresh_seed
 
 CUTS: Final = 2_000 if FULL else 60
@@ -82,8 +82,11 @@ def teller() -> Teller:
 
 
 @pytest.fixture
-async def there(tmp_path: Path, teller: Teller) -> AsyncGenerator[House]:
-    async with asyncio.timeout(BOUND_S), house(tmp_path, tells=teller.tells, asks=asks) as made:
+async def there(tmp_path: Path, teller: Teller) -> AsyncGenerator[RunningServer]:
+    async with (
+        asyncio.timeout(BOUND_S),
+        running_server(tmp_path, tells=teller.tells, asks=asks) as made,
+    ):
         yield made
 
 
@@ -125,7 +128,7 @@ class Book:
         return bool(self.records) and self.records[-1]["event"]["type"] == "completed"
 
 
-async def journal(there: House, run: RunHandle) -> list[dict[str, Any]]:
+async def journal(there: RunningServer, run: RunHandle) -> list[dict[str, Any]]:
     """The run's records as they are shown, with the words for them."""
     names = Names()
     return [
@@ -149,7 +152,7 @@ async def whole(reader: Reader, book: Book) -> None:
         book.take(message)
 
 
-async def some_bytes(there: House, target: str, book: Book, most: int) -> bool:
+async def some_bytes(there: RunningServer, target: str, book: Book, most: int) -> bool:
     """Read so many bytes and be cut off in the midst of whatever comes then. Whether the run's
     end was among them."""
     headers = there.headers() | ({"Last-Event-ID": book.last_id} if book.last_id else {})
@@ -198,10 +201,10 @@ async def test_a_reader_that_is_cut_off_anywhere_has_the_journal_in_the_end(
 ) -> None:
     """At random bytes, while the run talks, is paused, told something, and goes on."""
     seed = fresh_seed() if FULL else 5
-    bounds, tells = Bounds(ring=4096, chunk=512), Agent(teller.tells, limits=Never())
+    bounds, tells = Bounds(ring=4096, chunk=512), AgentConfig(teller.tells, limits=Never())
     async with (
         asyncio.timeout(900 if FULL else BOUND_S),
-        house(tmp_path, bounds=bounds, tells=tells) as there,
+        running_server(tmp_path, bounds=bounds, tells=tells) as there,
     ):
         run = await there.start("tells")
         draw = random.Random(seed)
@@ -242,7 +245,7 @@ async def talk(teller: Teller, run: RunHandle, draw: random.Random) -> None:
 
 
 async def test_text_that_is_held_while_a_run_pauses_is_shown_when_it_goes_on(
-    there: House, teller: Teller
+    there: RunningServer, teller: Teller
 ) -> None:
     run = await there.start("tells")
     book = Book()
@@ -265,7 +268,7 @@ async def test_text_that_is_held_while_a_run_pauses_is_shown_when_it_goes_on(
 
 @pytest.mark.parametrize("after", ["0", "now"])
 async def test_who_connects_again_by_itself_is_not_told_twice(
-    there: House, teller: Teller, after: str
+    there: RunningServer, teller: Teller, after: str
 ) -> None:
     """A browser's own EventSource sends the address as it was, and where it is in a header."""
     run = await there.start("tells")
@@ -285,7 +288,7 @@ async def test_who_connects_again_by_itself_is_not_told_twice(
 
 
 async def test_what_was_said_is_not_told_again_after_the_record_that_has_all_of_it(
-    there: House, teller: Teller, monkeypatch: pytest.MonkeyPatch
+    there: RunningServer, teller: Teller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is said, and is over, just before the reader is given what came before it."""
     run = await there.start("tells")
@@ -313,13 +316,13 @@ async def test_what_was_said_is_not_told_again_after_the_record_that_has_all_of_
     assert book.parts == {}
 
 
-async def had_all(there: House, target: str, book: Book) -> None:
+async def had_all(there: RunningServer, target: str, book: Book) -> None:
     async with there.reading(target) as reader:
         await whole(reader, book)
 
 
 async def test_now_is_without_history_but_with_what_is_being_said(
-    there: House, teller: Teller
+    there: RunningServer, teller: Teller
 ) -> None:
     run = await there.start("tells")
     async with there.reading(f"/runs/{run.id}/events") as reader:
@@ -331,9 +334,9 @@ async def test_now_is_without_history_but_with_what_is_being_said(
         assert found[0].data["offset"] == 0
 
 
-async def test_a_bar_is_told_how_the_run_is_and_nothing_else(there: House) -> None:
+async def test_a_bar_is_told_how_the_run_is_and_nothing_else(there: RunningServer) -> None:
     run = await there.start("asks")
-    await run.reached(RunState.WAITING)
+    await run.wait_for(RunState.WAITING)
     async with there.reading(f"/runs/{run.id}/events?only=panel") as reader:
         first = await reader.message()
         assert first
@@ -343,9 +346,9 @@ async def test_a_bar_is_told_how_the_run_is_and_nothing_else(there: House) -> No
         assert {message.event for message in taken} == {"panel"}
 
 
-async def test_who_comes_after_an_answer_is_shown_nothing_older(there: House) -> None:
+async def test_who_comes_after_an_answer_is_shown_nothing_older(there: RunningServer) -> None:
     run = await there.start("asks")
-    await run.reached(RunState.WAITING)
+    await run.wait_for(RunState.WAITING)
     path = f"/runs/{run.id}"
     async with there.reading(f"{path}/events"):  # somebody watches: it is not looked at anew
         for _ in range(15):
@@ -365,7 +368,7 @@ async def test_a_slow_reader_is_told_so_and_then_has_everything(
     bounds = Bounds(ring=2048, chunk=256)
     async with (
         asyncio.timeout(BOUND_S),
-        house(tmp_path, bounds=bounds, tells=teller.tells) as there,
+        running_server(tmp_path, bounds=bounds, tells=teller.tells) as there,
     ):
         run = await there.start("tells")
         target = f"/runs/{run.id}/events"
@@ -390,7 +393,7 @@ async def test_a_reader_of_a_long_past_has_all_of_it(tmp_path: Path, teller: Tel
     """More than fits in one look at the journal, in any sizes."""
     async with (
         asyncio.timeout(BOUND_S),
-        house(tmp_path, bounds=Bounds(chunk=2048), tells=teller.tells) as there,
+        running_server(tmp_path, bounds=Bounds(chunk=2048), tells=teller.tells) as there,
     ):
         run = await there.start("tells")
         for number in range(150):
@@ -412,7 +415,7 @@ async def test_a_reader_of_a_long_past_has_all_of_it(tmp_path: Path, teller: Tel
 async def test_many_readers_are_each_told_everything(tmp_path: Path, teller: Teller) -> None:
     async with (
         asyncio.timeout(600 if FULL else BOUND_S),
-        house(tmp_path, tells=teller.tells) as there,
+        running_server(tmp_path, tells=teller.tells) as there,
     ):
         run = await there.start("tells")
         books = [Book() for _ in range(READERS)]
@@ -426,7 +429,7 @@ async def test_many_readers_are_each_told_everything(tmp_path: Path, teller: Tel
 
 
 @asynccontextmanager
-async def many(there: House, target: str, count: int) -> AsyncGenerator[list[Reader]]:
+async def many(there: RunningServer, target: str, count: int) -> AsyncGenerator[list[Reader]]:
     request = request_bytes("GET", target, there.headers().items())
     readers: list[Reader] = []
     try:
@@ -439,7 +442,7 @@ async def many(there: House, target: str, count: int) -> AsyncGenerator[list[Rea
 
 
 async def test_a_run_goes_on_when_everybody_has_closed_the_page(
-    there: House, teller: Teller
+    there: RunningServer, teller: Teller
 ) -> None:
     run = await there.start("tells")
     async with many(there, f"/runs/{run.id}/events", 20) as readers:
@@ -456,7 +459,7 @@ async def test_a_run_goes_on_when_everybody_has_closed_the_page(
 async def test_a_stop_of_the_server_lets_everybody_go_with_a_word_and_stops_no_run(
     tmp_path: Path, teller: Teller
 ) -> None:
-    async with asyncio.timeout(BOUND_S), house(tmp_path, tells=teller.tells) as there:
+    async with asyncio.timeout(BOUND_S), running_server(tmp_path, tells=teller.tells) as there:
         run = await there.start("tells")
         lists, watchers = many(there, "/events", 20), many(there, f"/runs/{run.id}/events", 30)
         async with lists as some, watchers as others:
@@ -478,7 +481,7 @@ async def test_a_reader_goes_on_where_it_was_when_the_server_was_started_again(
 ) -> None:
     book = Book()
     async with asyncio.timeout(BOUND_S):
-        async with house(tmp_path, tells=teller.tells) as there:
+        async with running_server(tmp_path, tells=teller.tells) as there:
             run = await there.start("tells")
             port, run_id = there.port, run.id
             async with there.reading(f"/runs/{run_id}/events") as reader:
@@ -486,7 +489,7 @@ async def test_a_reader_goes_on_where_it_was_when_the_server_was_started_again(
                 for message in await reader.until("text", text="and so "):
                     book.take(message)
         again = Teller()
-        async with house(tmp_path, port=port, tells=again.tells) as there:
+        async with running_server(tmp_path, port=port, tells=again.tells) as there:
             run = await there.runtime.get(run_id)
             again.say("on ")
             again.end()
@@ -501,9 +504,9 @@ TROUBLE: Final = StorageFailed("Reading", path="store.db", why="I/O error", inst
 # --- the list of runs -----------------------------------------------------------------------------
 
 
-async def test_a_list_is_told_of_every_run_that_changes(there: House) -> None:
+async def test_a_list_is_told_of_every_run_that_changes(there: RunningServer) -> None:
     first = await there.start("asks")
-    await first.reached(RunState.WAITING)
+    await first.wait_for(RunState.WAITING)
     async with there.reading("/events") as reader:
         second = await there.start("asks")
         await reader.until("row", run=second.id, state="waiting")
@@ -516,10 +519,10 @@ async def test_a_list_is_told_of_every_run_that_changes(there: House) -> None:
 
 
 async def test_a_run_that_cannot_be_read_does_not_keep_the_list_from_the_others(
-    there: House, monkeypatch: pytest.MonkeyPatch
+    there: RunningServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     broken = await there.start("asks")
-    await broken.reached(RunState.WAITING)
+    await broken.wait_for(RunState.WAITING)
     look = ForPeople.panel
     tried = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -539,7 +542,7 @@ async def test_a_run_that_cannot_be_read_does_not_keep_the_list_from_the_others(
 
 
 async def test_who_watches_a_run_that_cannot_be_read_any_more_is_let_go(
-    there: House, teller: Teller, monkeypatch: pytest.MonkeyPatch
+    there: RunningServer, teller: Teller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = await there.start("tells")
     target = f"/runs/{run.id}/events"
@@ -584,9 +587,9 @@ async def counted_with_words() -> str:
 async def test_nothing_that_was_said_is_sent_to_whoever_comes_after_a_quarantine(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with asyncio.timeout(BOUND_S), house(tmp_path, confesses=confesses) as there:
-        run = await there.start("confesses", given=f"input {SAID}")
-        await run.reached(RunState.WAITING)
+    async with asyncio.timeout(BOUND_S), running_server(tmp_path, confesses=confesses) as there:
+        run = await there.start("confesses", input=f"input {SAID}")
+        await run.wait_for(RunState.WAITING)
         path = f"/runs/{run.id}"
         async with there.reading(f"{path}/events") as early, there.reading("/events") as rows:
             await early.until("record", type="asked")
@@ -607,7 +610,7 @@ async def test_nothing_that_was_said_is_sent_to_whoever_comes_after_a_quarantine
 
 
 async def test_a_quarantine_between_two_looks_is_not_overlooked(
-    there: House, teller: Teller, monkeypatch: pytest.MonkeyPatch
+    there: RunningServer, teller: Teller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is recorded after the run was looked at, and before what happened since is read."""
     run = await there.start("tells")

@@ -15,8 +15,8 @@ import pytest
 import pullcord
 from pullcord import Context, NotDone
 from pullcord.core.events import Answered, LimitsRaised, QuestionAsked
-from tests.runs.stage import happened, seen
-from tests.server.house import BOUND_S, House, house
+from tests.runs.observed_runs import happened, seen
+from tests.server.running_server import BOUND_S, RunningServer, running_server
 from tests.server.snooping import snoop
 
 
@@ -40,17 +40,17 @@ async def pays(ctx: Context) -> str:
 
 
 @pytest.fixture
-async def there(tmp_path: Path) -> AsyncGenerator[House]:
-    async with asyncio.timeout(BOUND_S), house(tmp_path, sneaks=sneaks) as made:
+async def there(tmp_path: Path) -> AsyncGenerator[RunningServer]:
+    async with asyncio.timeout(BOUND_S), running_server(tmp_path, sneaks=sneaks) as made:
         yield made
 
 
-async def test_it_finds_no_key_and_gets_nothing(there: House) -> None:
+async def test_it_finds_no_key_and_gets_nothing(there: RunningServer) -> None:
     await there.session(there.keeper.launch())  # somebody has the page open
     there.keeper.launch()  # and a link lies printed in a terminal
     kept = (there.folder / "grants.json").read_text()
     place = {"folder": str(there.folder), "port": there.port}
-    run = await there.start("sneaks", given=place)
+    run = await there.start("sneaks", input=place)
     card = await seen(run, QuestionAsked, kind="approval")
     found = await snooped(there, run.id)
     assert found["codes"] > 5
@@ -59,22 +59,22 @@ async def test_it_finds_no_key_and_gets_nothing(there: House) -> None:
     assert await happened(there.runtime, run.id, Answered) == []
     assert await happened(there.runtime, run.id, LimitsRaised) == []
     assert (there.folder / "grants.json").read_text() == kept
-    assert (await run.look()).open_questions() == [card.question]
+    assert (await run.snapshot()).open_questions() == [card.question]
     await run.deny(card.question, by="ana")
     assert (await run.result())[1] == "denied"
 
 
-async def test_it_would_have_used_a_key_that_lies_about(there: House) -> None:
+async def test_it_would_have_used_a_key_that_lies_about(there: RunningServer) -> None:
     """So it does look."""
     (there.folder / "notes.txt").write_text(f"my token is {there.token()}\n")
     place = {"folder": str(there.folder), "port": there.port}
-    run = await there.start("sneaks", given=place)
+    run = await there.start("sneaks", input=place)
     result = await run.result()
     assert result[0]["let_in"]
     assert result[1] == "paid 100"
 
 
-async def snooped(there: House, run: str) -> dict[str, Any]:
+async def snooped(there: RunningServer, run: str) -> dict[str, Any]:
     """What its tool has said of what it found."""
     async with there.reading(f"/runs/{run}/events") as reader:
         while True:

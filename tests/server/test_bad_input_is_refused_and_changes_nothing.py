@@ -15,9 +15,9 @@ import pullcord
 from pullcord import Context, RunHandle, RunState
 from pullcord.core.events import Cancelled, CancelRequested, QuestionAsked, Redirected, StepStarted
 from pullcord.server.bounds import Bounds
-from tests.runs.stage import happened, names, seen
-from tests.server.house import BOUND_S, House, house
+from tests.runs.observed_runs import happened, names, seen
 from tests.server.http import Answer, answer_of, parsed, request_bytes
+from tests.server.running_server import BOUND_S, RunningServer, running_server
 
 MIB: Final = 1024 * 1024
 
@@ -49,29 +49,29 @@ async def said(value: Any) -> Any:
 
 
 @pytest.fixture
-async def there(tmp_path: Path) -> AsyncGenerator[House]:
+async def there(tmp_path: Path) -> AsyncGenerator[RunningServer]:
     async with (
         asyncio.timeout(BOUND_S),
-        house(tmp_path, asks=asks, pays=pays, ends=ends, counts=counts) as made,
+        running_server(tmp_path, asks=asks, pays=pays, ends=ends, counts=counts) as made,
     ):
         yield made
 
 
 @pytest.fixture
-async def hasty(tmp_path: Path) -> AsyncGenerator[House]:
+async def hasty(tmp_path: Path) -> AsyncGenerator[RunningServer]:
     """A server that waits for nobody."""
     bounds = Bounds(head_s=0.3, body_s=0.3, whole_s=1, stall_s=0.3, beat_s=0.1)
-    async with asyncio.timeout(BOUND_S), house(tmp_path, bounds=bounds, asks=asks) as made:
+    async with asyncio.timeout(BOUND_S), running_server(tmp_path, bounds=bounds, asks=asks) as made:
         yield made
 
 
-async def waiting(there: House, agent: str = "asks") -> RunHandle:
+async def waiting(there: RunningServer, agent: str = "asks") -> RunHandle:
     run = await there.start(agent)
-    await run.reached(RunState.WAITING)
+    await run.wait_for(RunState.WAITING)
     return run
 
 
-async def refused(there: House, sent: bytes, *statuses: int) -> Answer:
+async def refused(there: RunningServer, sent: bytes, *statuses: int) -> Answer:
     """It is, with one of these; nothing has changed; and the server is well."""
     before = await there.kept()
     answer = await there.raw(sent)
@@ -84,7 +84,7 @@ async def refused(there: House, sent: bytes, *statuses: int) -> Answer:
     return answer
 
 
-def head(there: House, target: str, *lines: str, method: str = "POST") -> bytes:
+def head(there: RunningServer, target: str, *lines: str, method: str = "POST") -> bytes:
     """The head of a request by somebody who may do everything, with more lines."""
     known = [f"{name}: {value}" for name, value in there.headers().items()]
     marks = ["Content-Type: application/json", "X-Pullcord: 1"]
@@ -94,7 +94,9 @@ def head(there: House, target: str, *lines: str, method: str = "POST") -> bytes:
 # --- framing --------------------------------------------------------------------------------------
 
 
-async def test_a_body_whose_length_can_be_read_in_two_ways_is_not_read(there: House) -> None:
+async def test_a_body_whose_length_can_be_read_in_two_ways_is_not_read(
+    there: RunningServer,
+) -> None:
     run = await waiting(there)
     for lines in (
         ["Content-Length: 2", "Content-Length: 3"],
@@ -122,7 +124,7 @@ async def test_a_body_whose_length_can_be_read_in_two_ways_is_not_read(there: Ho
         await refused(there, sent + b"{}", 400, 413, 415, 431, 501)
 
 
-async def test_what_is_no_request_gets_an_answer_all_the_same(there: House) -> None:
+async def test_what_is_no_request_gets_an_answer_all_the_same(there: RunningServer) -> None:
     host = f"Host: {there.name}\r\n".encode()
     for sent in (
         b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(200) + b"\r\n\r\n",
@@ -145,7 +147,7 @@ async def test_what_is_no_request_gets_an_answer_all_the_same(there: House) -> N
         await refused(there, sent, 400, 401, 403, 405, 431)
 
 
-async def test_who_goes_on_sending_has_the_answer_and_no_reset(there: House) -> None:
+async def test_who_goes_on_sending_has_the_answer_and_no_reset(there: RunningServer) -> None:
     reader, writer = await asyncio.open_connection("127.0.0.1", there.port)
     writer.write(b"GET\r\n\r\n")
     answer = await answer_of(reader)
@@ -158,7 +160,7 @@ async def test_who_goes_on_sending_has_the_answer_and_no_reset(there: House) -> 
     await writer.wait_closed()
 
 
-async def test_folded_lines_and_bare_newlines_smuggle_nothing(there: House) -> None:
+async def test_folded_lines_and_bare_newlines_smuggle_nothing(there: RunningServer) -> None:
     """Such lines may be read (RFC 9112 §2.2, §5.2), but then as what they are: one request."""
     run = await waiting(there)
     before = await there.kept()
@@ -172,7 +174,7 @@ async def test_folded_lines_and_bare_newlines_smuggle_nothing(there: House) -> N
     await there.is_well()
 
 
-async def test_chunks_that_cannot_be_read_are_not_acted_upon(there: House) -> None:
+async def test_chunks_that_cannot_be_read_are_not_acted_upon(there: RunningServer) -> None:
     run = await waiting(there)
     start = head(there, f"/runs/{run.id}/cancel", "Transfer-Encoding: chunked")
     for chunks in (
@@ -194,7 +196,7 @@ async def test_chunks_that_cannot_be_read_are_not_acted_upon(there: House) -> No
 DEEP: Final = b"[" * 400_000
 
 
-async def test_a_body_that_is_not_what_it_should_be_is_refused(there: House) -> None:
+async def test_a_body_that_is_not_what_it_should_be_is_refused(there: RunningServer) -> None:
     run = await waiting(there)
     for body, status in (
         (b"", 400),
@@ -240,7 +242,7 @@ async def test_a_body_that_is_not_what_it_should_be_is_refused(there: House) -> 
         await refused(there, sent, status)
 
 
-async def test_what_cannot_be_started_is_not(there: House) -> None:
+async def test_what_cannot_be_started_is_not(there: RunningServer) -> None:
     for said in (
         {"agent": "nobody"},
         {"agent": ""},
@@ -269,7 +271,7 @@ async def test_what_cannot_be_started_is_not(there: House) -> None:
         await refused(there, head(there, "/runs", f"Content-Length: {len(body)}") + body, 422)
 
 
-async def test_a_body_of_another_kind_is_refused_by_its_name(there: House) -> None:
+async def test_a_body_of_another_kind_is_refused_by_its_name(there: RunningServer) -> None:
     run = await waiting(there)
     for kind in ("text/plain", "application/x-www-form-urlencoded", "application/jsonp", ""):
         sent = head(there, f"/runs/{run.id}/pause", "Content-Length: 2") + b"{}"
@@ -286,7 +288,7 @@ async def test_a_body_of_another_kind_is_refused_by_its_name(there: House) -> No
 # --- places ---------------------------------------------------------------------------------------
 
 
-async def test_a_run_that_is_none_is_not_there(there: House) -> None:
+async def test_a_run_that_is_none_is_not_there(there: RunningServer) -> None:
     ended = await there.start("ends")
     await ended.result()
     for run, status in (
@@ -318,11 +320,11 @@ async def test_a_run_that_is_none_is_not_there(there: House) -> None:
     assert await there.kept() == before
 
 
-async def test_a_place_in_a_stream_that_is_none_is_refused(there: House) -> None:
+async def test_a_place_in_a_stream_that_is_none_is_refused(there: RunningServer) -> None:
     run = await waiting(there)
     long = await there.start("counts")
     await long.result()
-    of_another = (await long.look()).seq
+    of_another = (await long.snapshot()).seq
     for place in (
         "-1", "1e3", "1.2.3", "1.", "x", " ", "0x1", "9" * 15, "9" * 400, "now.1", "1,2", "١",
         str(of_another), f"{of_another}.5", "1.7", "0.99", "NaN", "null",
@@ -344,14 +346,14 @@ async def test_a_place_in_a_stream_that_is_none_is_refused(there: House) -> None
     await refused(there, head(there, "/events?run=../x", method="GET"), 400)
 
 
-async def test_very_many_words_in_a_query_are_too_many(there: House) -> None:
+async def test_very_many_words_in_a_query_are_too_many(there: RunningServer) -> None:
     query = "&".join(f"a{n}=1" for n in range(1_000_000))
     await refused(there, head(there, f"/runs?{query}", method="GET"), 431)
     few = "&".join(f"a{n}=1" for n in range(1_000))
     assert (await there.raw(head(there, f"/runs?{few}", method="GET"))).status == 200
 
 
-async def test_parts_of_a_file_cannot_be_asked_for(there: House) -> None:
+async def test_parts_of_a_file_cannot_be_asked_for(there: RunningServer) -> None:
     parts = ",".join(f"{n}-{n}" for n in range(1_500))
     whole = await there.raw(head(there, "/page.js", f"Range: bytes={parts}", method="GET"))
     assert whole.status == 200
@@ -359,7 +361,7 @@ async def test_parts_of_a_file_cannot_be_asked_for(there: House) -> None:
     await refused(there, head(there, "/page.js", f"Range: bytes={many}", method="GET"), 431)
 
 
-async def test_an_upgrade_to_a_websocket_is_not_one(there: House) -> None:
+async def test_an_upgrade_to_a_websocket_is_not_one(there: RunningServer) -> None:
     run = await waiting(there)
     lines = [
         "Upgrade: websocket",
@@ -379,11 +381,11 @@ async def test_an_upgrade_to_a_websocket_is_not_one(there: House) -> None:
 # --- slow ones ------------------------------------------------------------------------------------
 
 
-async def opened(there: House) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+async def opened(there: RunningServer) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     return await asyncio.open_connection("127.0.0.1", there.port)
 
 
-async def test_a_head_that_never_ends_is_not_waited_for(hasty: House) -> None:
+async def test_a_head_that_never_ends_is_not_waited_for(hasty: RunningServer) -> None:
     for start in (b"", b"GET /me HT", b"GET /me HTTP/1.1\r\nHost: x\r\nX-A"):
         reader, writer = await opened(hasty)
         writer.write(start)
@@ -397,7 +399,7 @@ async def test_a_head_that_never_ends_is_not_waited_for(hasty: House) -> None:
     await hasty.is_well()
 
 
-async def test_a_body_that_never_comes_is_not_waited_for(hasty: House) -> None:
+async def test_a_body_that_never_comes_is_not_waited_for(hasty: RunningServer) -> None:
     run = await waiting(hasty)
     before = await hasty.kept()
     for length in ("Content-Length: 2", "Transfer-Encoding: chunked"):
@@ -415,7 +417,7 @@ async def test_a_body_that_never_comes_is_not_waited_for(hasty: House) -> None:
 
 
 async def test_who_goes_on_sending_a_body_that_was_answered_is_not_listened_to_for_long(
-    hasty: House,
+    hasty: RunningServer,
 ) -> None:
     """The page takes no body: whoever sends one all the same, a byte at a time, is cut off."""
     reader, writer = await opened(hasty)
@@ -429,10 +431,10 @@ async def test_who_goes_on_sending_a_body_that_was_answered_is_not_listened_to_f
     await hasty.is_well()
 
 
-async def test_who_never_takes_an_answer_is_cut_off(hasty: House) -> None:
+async def test_who_never_takes_an_answer_is_cut_off(hasty: RunningServer) -> None:
     """Also where what it does not take is no stream: its place is for somebody else."""
-    run = await hasty.start("asks", given="x" * 8 * MIB)
-    await run.reached(RunState.WAITING)
+    run = await hasty.start("asks", input="x" * 8 * MIB)
+    await run.wait_for(RunState.WAITING)
     made = socket.socket()
     made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     made.setblocking(False)
@@ -448,9 +450,12 @@ async def test_who_never_takes_an_answer_is_cut_off(hasty: House) -> None:
 
 async def test_who_takes_a_long_answer_slowly_has_all_of_it(tmp_path: Path) -> None:
     bounds = Bounds(head_s=0.1, stall_s=10)
-    async with asyncio.timeout(BOUND_S), house(tmp_path, bounds=bounds, asks=asks) as there:
-        run = await there.start("asks", given="x" * 4 * MIB)
-        await run.reached(RunState.WAITING)
+    async with (
+        asyncio.timeout(BOUND_S),
+        running_server(tmp_path, bounds=bounds, asks=asks) as there,
+    ):
+        run = await there.start("asks", input="x" * 4 * MIB)
+        await run.wait_for(RunState.WAITING)
         reader, writer = await asyncio.open_connection("127.0.0.1", there.port, limit=MIB)
         writer.write(head(there, f"/runs/{run.id}/records", method="GET"))
         length = int(parsed(await reader.readuntil(b"\r\n\r\n"))[1][0][1])
@@ -462,7 +467,7 @@ async def test_who_takes_a_long_answer_slowly_has_all_of_it(tmp_path: Path) -> N
         writer.close()
 
 
-async def test_an_endless_body_is_too_long(there: House) -> None:
+async def test_an_endless_body_is_too_long(there: RunningServer) -> None:
     run = await waiting(there)
     before = await there.kept()
     announced = head(there, f"/runs/{run.id}/pause", f"Content-Length: {1024 * MIB}")
@@ -477,7 +482,7 @@ async def test_an_endless_body_is_too_long(there: House) -> None:
     await there.is_well()
 
 
-async def test_a_body_shorter_than_was_said_is_not_acted_upon(there: House) -> None:
+async def test_a_body_shorter_than_was_said_is_not_acted_upon(there: RunningServer) -> None:
     run = await waiting(there)
     before = await there.kept()
     sent = head(there, f"/runs/{run.id}/cancel", "Content-Length: 20") + b"{}"
@@ -521,7 +526,7 @@ async def gone(reader: asyncio.StreamReader) -> bool:
 
 
 async def test_an_answer_that_was_lost_is_had_again_and_the_control_is_recorded_once(
-    there: House,
+    there: RunningServer,
 ) -> None:
     run = await waiting(there)
     for number in range(25):
@@ -547,7 +552,7 @@ def reset(port: int, sent: bytes) -> None:
 
 
 async def test_a_half_closed_connection_is_answered_or_its_control_can_be_sent_again(
-    there: House,
+    there: RunningServer,
 ) -> None:
     run = await waiting(there)
     said = {"instruction": "left", "key": "once"}
@@ -559,7 +564,7 @@ async def test_a_half_closed_connection_is_answered_or_its_control_can_be_sent_a
     assert len(await happened(there.runtime, run.id, Redirected)) == 1
 
 
-async def test_a_key_is_for_one_thing(there: House) -> None:
+async def test_a_key_is_for_one_thing(there: RunningServer) -> None:
     run = await waiting(there)
     path = f"/runs/{run.id}"
     assert (await there.post(f"{path}/redirect", {"instruction": "a", "key": "k"})).status == 200
@@ -572,14 +577,14 @@ async def test_a_key_is_for_one_thing(there: House) -> None:
 # --- controls that meet ---------------------------------------------------------------------------
 
 
-async def card(there: House) -> tuple[RunHandle, QuestionAsked]:
+async def card(there: RunningServer) -> tuple[RunHandle, QuestionAsked]:
     run = await there.start("pays")
     asked = await seen(run, QuestionAsked)
-    await run.reached(RunState.WAITING)
+    await run.wait_for(RunState.WAITING)
     return run, asked
 
 
-async def test_a_thousand_cancels_at_once_are_one(there: House) -> None:
+async def test_a_thousand_cancels_at_once_are_one(there: RunningServer) -> None:
     run = await waiting(there)
     gate = asyncio.Semaphore(200)
 
@@ -595,7 +600,7 @@ async def test_a_thousand_cancels_at_once_are_one(there: House) -> None:
     assert len(await happened(there.runtime, run.id, Cancelled)) == 1
 
 
-async def test_of_two_controls_in_one_tick_each_is_answered_truly(there: House) -> None:
+async def test_of_two_controls_in_one_tick_each_is_answered_truly(there: RunningServer) -> None:
     for _ in range(20):
         run = await waiting(there)
         paused, cancelled = await asyncio.gather(
@@ -611,7 +616,7 @@ async def test_of_two_controls_in_one_tick_each_is_answered_truly(there: House) 
 
 
 async def test_an_approval_is_given_once_for_what_was_shown_by_whoever_was_first(
-    there: House,
+    there: RunningServer,
 ) -> None:
     run, asked = await card(there)
     path = f"/runs/{run.id}"
@@ -632,7 +637,7 @@ async def test_an_approval_is_given_once_for_what_was_shown_by_whoever_was_first
     assert len(await happened(there.runtime, run.id, StepStarted)) == int(first)
 
 
-async def test_an_approval_after_a_cancel_allows_nothing(there: House) -> None:
+async def test_an_approval_after_a_cancel_allows_nothing(there: RunningServer) -> None:
     run, asked = await card(there)
     said = {"question": asked.question, "call": asked.call}
     assert (await there.post(f"/runs/{run.id}/cancel")).status == 200
@@ -641,10 +646,12 @@ async def test_an_approval_after_a_cancel_allows_nothing(there: House) -> None:
     assert await happened(there.runtime, run.id, StepStarted) == []
 
 
-async def test_changed_arguments_are_asked_about_anew(there: House) -> None:
+async def test_changed_arguments_are_asked_about_anew(there: RunningServer) -> None:
     run, asked = await card(there)
     said = {"question": asked.question, "call": asked.call, "args": {"amount": 5}}
-    assert (await there.post(f"/runs/{run.id}/approve", said)).status == 200
+    assert (await there.post(f"/runs/{run.id}/approve", said)).status == 422  # that allows as it is
+    assert (await there.post(f"/runs/{run.id}/edit", said | {"args": "5"})).status == 422
+    assert (await there.post(f"/runs/{run.id}/edit", said)).status == 200
     anew = await seen(run, QuestionAsked, nth=2)
     assert anew.call != asked.call
     old = await there.post(
@@ -656,7 +663,7 @@ async def test_changed_arguments_are_asked_about_anew(there: House) -> None:
     assert await run.result() == "paid 5"
 
 
-async def test_no_answer_ever_echoes_a_credential(there: House) -> None:
+async def test_no_answer_ever_echoes_a_credential(there: RunningServer) -> None:
     secret = there.token()
     for target in (f"/{secret}", f"/runs/{secret}", "/me"):
         headers = {"Host": there.name, "Authorization": f"Bearer {secret}x"}

@@ -12,8 +12,8 @@ import pytest
 
 from pullcord import Context, RunState
 from pullcord.server.bounds import Bounds
-from tests.server.house import BOUND_S, House, house
 from tests.server.http import Reader, answer_of, request_bytes
+from tests.server.running_server import BOUND_S, RunningServer, running_server
 from tests.storage.campaign import FULL
 
 MIB: Final = 1024 * 1024
@@ -42,7 +42,9 @@ def resident_bytes() -> int:
 
 
 @asynccontextmanager
-async def silent(there: House, target: str, count: int) -> AsyncGenerator[list[socket.socket]]:
+async def silent(
+    there: RunningServer, target: str, count: int
+) -> AsyncGenerator[list[socket.socket]]:
     """So many who ask for it and never read a byte."""
     loop = asyncio.get_running_loop()
     lines = request_bytes("GET", target, there.headers().items())
@@ -68,12 +70,12 @@ async def test_readers_that_never_read_hold_up_nobody_and_are_cut_off(tmp_path: 
     bounds = Bounds(stall_s=2)
     async with (
         asyncio.timeout(300 if FULL else BOUND_S),
-        house(tmp_path, bounds=bounds, writes=writes) as there,
+        running_server(tmp_path, bounds=bounds, writes=writes) as there,
     ):
-        run = await there.start("writes", given=200)
-        await run.reached(RunState.WAITING)
-        other = await there.start("writes", given=1)
-        await other.reached(RunState.WAITING)
+        run = await there.start("writes", input=200)
+        await run.wait_for(RunState.WAITING)
+        other = await there.start("writes", input=1)
+        await other.wait_for(RunState.WAITING)
         await there.is_well()
         before = resident_bytes()
         async with silent(there, f"/runs/{run.id}/events", STALLED):
@@ -88,7 +90,7 @@ async def test_readers_that_never_read_hold_up_nobody_and_are_cut_off(tmp_path: 
 
 
 async def test_a_body_of_a_gigabyte_is_not_kept(tmp_path: Path) -> None:
-    async with asyncio.timeout(BOUND_S), house(tmp_path, asks=asks) as there:
+    async with asyncio.timeout(BOUND_S), running_server(tmp_path, asks=asks) as there:
         run = await there.start("asks")
         headers = there.headers() | {
             "Content-Type": "application/json",
@@ -119,7 +121,10 @@ async def pour(writer: asyncio.StreamWriter) -> None:
 
 async def test_more_readers_than_there_may_be_are_told_so(tmp_path: Path) -> None:
     bounds = Bounds(readers=5, readers_of_a_run=3)
-    async with asyncio.timeout(BOUND_S), house(tmp_path, bounds=bounds, asks=asks) as there:
+    async with (
+        asyncio.timeout(BOUND_S),
+        running_server(tmp_path, bounds=bounds, asks=asks) as there,
+    ):
         run, other = await there.start("asks"), await there.start("asks")
         targets = [f"/runs/{run.id}/events"] * 3 + [f"/runs/{other.id}/events"] * 2
         readers = [await opened(there, target) for target in targets]
@@ -134,13 +139,16 @@ async def test_more_readers_than_there_may_be_are_told_so(tmp_path: Path) -> Non
             pass  # their places are free as soon as it is known that they have left
 
 
-async def opened(there: House, target: str) -> Reader:
+async def opened(there: RunningServer, target: str) -> Reader:
     return await Reader.open(there.port, request_bytes("GET", target, there.headers().items()))
 
 
 async def test_readers_that_come_and_go_leave_nothing_behind(tmp_path: Path) -> None:
     bounds = Bounds(readers=4)
-    async with asyncio.timeout(BOUND_S), house(tmp_path, bounds=bounds, asks=asks) as there:
+    async with (
+        asyncio.timeout(BOUND_S),
+        running_server(tmp_path, bounds=bounds, asks=asks) as there,
+    ):
         run = await there.start("asks")
         for target in (f"/runs/{run.id}/events", "/events", f"/events?run={run.id}"):
             for _ in range(40):
@@ -157,7 +165,10 @@ async def test_readers_that_come_and_go_leave_nothing_behind(tmp_path: Path) -> 
 async def test_connections_that_ask_nothing_give_way(tmp_path: Path) -> None:
     """Idle ones cannot keep anybody from pressing a button, however many there are."""
     bounds = Bounds(connections=30, head_s=60)
-    async with asyncio.timeout(BOUND_S), house(tmp_path, bounds=bounds, asks=asks) as there:
+    async with (
+        asyncio.timeout(BOUND_S),
+        running_server(tmp_path, bounds=bounds, asks=asks) as there,
+    ):
         run = await there.start("asks")
         target = f"/runs/{run.id}/events"
         async with silent_sockets(there, 100), there.reading(target) as reader:
@@ -170,7 +181,7 @@ async def test_connections_that_ask_nothing_give_way(tmp_path: Path) -> None:
 
 
 @asynccontextmanager
-async def silent_sockets(there: House, count: int) -> AsyncGenerator[None]:
+async def silent_sockets(there: RunningServer, count: int) -> AsyncGenerator[None]:
     made = [socket.create_connection(("127.0.0.1", there.port)) for _ in range(count)]
     try:
         yield
@@ -181,10 +192,13 @@ async def silent_sockets(there: House, count: int) -> AsyncGenerator[None]:
 
 async def test_a_page_of_runs_or_records_has_a_bound(tmp_path: Path) -> None:
     bounds = Bounds(page=3, records=2)
-    async with asyncio.timeout(BOUND_S), house(tmp_path, bounds=bounds, asks=asks) as there:
+    async with (
+        asyncio.timeout(BOUND_S),
+        running_server(tmp_path, bounds=bounds, asks=asks) as there,
+    ):
         runs = [await there.start("asks") for _ in range(5)]
         for run in runs:
-            await run.reached(RunState.WAITING)
+            await run.wait_for(RunState.WAITING)
         assert (await there.get("/runs?limit=4")).status == 400
         first = (await there.get("/runs?limit=3")).json["runs"]
         rest = (await there.get(f"/runs?limit=3&before={first[-1]['run']}")).json["runs"]
@@ -197,5 +211,5 @@ async def test_a_page_of_runs_or_records_has_a_bound(tmp_path: Path) -> None:
 
 async def test_a_server_can_be_stopped_as_soon_as_it_was_started(tmp_path: Path) -> None:
     for _ in range(3):
-        async with asyncio.timeout(BOUND_S), house(tmp_path, asks=asks):
+        async with asyncio.timeout(BOUND_S), running_server(tmp_path, asks=asks):
             pass

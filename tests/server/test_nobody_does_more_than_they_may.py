@@ -23,8 +23,8 @@ from pullcord.core.events import (
 from pullcord.server.bounds import Bounds
 from pullcord.server.rights import Grant, How, Right
 from pullcord.server.routes import ROUTES, Route
-from tests.runs.stage import happened, seen
-from tests.server.house import BOUND_S, House, house
+from tests.runs.observed_runs import happened, seen
+from tests.server.running_server import BOUND_S, RunningServer, running_server
 from tests.storage.campaign import FULL, fresh_seed
 
 TRIPLES: Final = 100_000 if FULL else 10_000
@@ -49,12 +49,12 @@ NEEDS: Final = {
     **dict.fromkeys(
         [
             f"POST /runs/{{run}}/{verb}"
-            for verb in ("redirect", "answer", "settle", "undo", "signal")
+            for verb in ("redirect", "answer", "settle", "undo", "signal", "rename")
         ],
         ("control", "there"),
     ),
     **dict.fromkeys(
-        [f"POST /runs/{{run}}/{verb}" for verb in ("approve", "deny", "raise")],
+        [f"POST /runs/{{run}}/{verb}" for verb in ("approve", "edit", "deny", "raise")],
         ("approve", "there"),
     ),
     "POST /runs": ("control", "never"),
@@ -154,23 +154,23 @@ def words() -> Words:
 
 
 @pytest.fixture
-async def there(tmp_path: Path, words: Words) -> AsyncGenerator[House]:
+async def there(tmp_path: Path, words: Words) -> AsyncGenerator[RunningServer]:
     async with (
         asyncio.timeout(BOUND_S),
-        house(tmp_path, asks=asks, pays=pays, talks=words.talks) as made,
+        running_server(tmp_path, asks=asks, pays=pays, talks=words.talks) as made,
     ):
         yield made
 
 
-async def waiting(there: House, agent: str) -> tuple[RunHandle, QuestionAsked]:
+async def waiting(there: RunningServer, agent: str) -> tuple[RunHandle, QuestionAsked]:
     run = await there.start(agent)
     asked = await seen(run, QuestionAsked)
-    await run.reached(RunState.WAITING)
+    await run.wait_for(RunState.WAITING)
     return run, asked
 
 
 @pytest.mark.campaign
-async def test_no_token_reaches_further_than_it_says(there: House) -> None:
+async def test_no_token_reaches_further_than_it_says(there: RunningServer) -> None:
     draw = random.Random(fresh_seed() if FULL else 12)
     runs = [(await waiting(there, "asks"))[0].id for _ in range(3)]
     tokens: dict[tuple[str, str | None], str] = {}
@@ -191,7 +191,7 @@ async def test_no_token_reaches_further_than_it_says(there: House) -> None:
 
 @pytest.mark.parametrize("called", ["stop", "control"])  # `control`: as links were made before
 async def test_a_link_watches_or_stops_its_run_and_does_nothing_else(
-    there: House, called: Right
+    there: RunningServer, called: Right
 ) -> None:
     run, card = await waiting(there, "pays")
     other, _ = await waiting(there, "asks")
@@ -204,6 +204,7 @@ async def test_a_link_watches_or_stops_its_run_and_does_nothing_else(
         (f"/runs/{run.id}/continue", {}),
         (f"/runs/{run.id}/aside", {"question": "Why?"}),
         (f"/runs/{run.id}/approve", {"question": card.question, "call": card.call}),
+        (f"/runs/{run.id}/edit", {"question": card.question, "call": card.call, "args": {}}),
         (f"/runs/{run.id}/deny", {"question": card.question}),
         (f"/runs/{run.id}/raise", {"caps": {"steps": 9000}}),
         (f"/runs/{run.id}/redirect", {"instruction": "mail it to eve"}),
@@ -213,6 +214,7 @@ async def test_a_link_watches_or_stops_its_run_and_does_nothing_else(
         (f"/runs/{run.id}/settle", {"item": "x"}),
         (f"/runs/{run.id}/undo", {}),
         (f"/runs/{run.id}/signal", {"name": "door"}),
+        (f"/runs/{run.id}/rename", {"title": "mine"}),
         (f"/runs/{other.id}/cancel", {}),
         (f"/runs/{other.id}/pause", {}),
         ("/grants", {"kind": "link", "right": "view", "run": run.id, "expires_in_s": 60}),
@@ -238,7 +240,7 @@ async def test_a_link_watches_or_stops_its_run_and_does_nothing_else(
         assert stop.json["verdict"] == "applied", verb
 
 
-async def test_a_link_is_given_no_more_than_the_right_to_stop(there: House) -> None:
+async def test_a_link_is_given_no_more_than_the_right_to_stop(there: RunningServer) -> None:
     run, _ = await waiting(there, "asks")
     asked = {"kind": "link", "run": run.id, "expires_in_s": 60}
     for called in ("stop", "control"):
@@ -250,7 +252,7 @@ async def test_a_link_is_given_no_more_than_the_right_to_stop(there: House) -> N
     assert {one["right"] for one in listed if one["kind"] == "link"} == {"stop"}
 
 
-async def test_a_token_to_control_still_has_the_whole_right(there: House) -> None:
+async def test_a_token_to_control_still_has_the_whole_right(there: RunningServer) -> None:
     run, _ = await waiting(there, "asks")
     other, asked = await waiting(there, "asks")
     for who in (there.token("control", run.id), there.token("control")):
@@ -264,7 +266,7 @@ async def test_a_token_to_control_still_has_the_whole_right(there: House) -> Non
     assert answer.json["verdict"] == "applied"
 
 
-async def test_a_link_is_told_of_no_other_run(there: House) -> None:
+async def test_a_link_is_told_of_no_other_run(there: RunningServer) -> None:
     run, _ = await waiting(there, "asks")
     other, _ = await waiting(there, "asks")
     cookie = await there.session(there.link("view", run.id)[1])
@@ -277,7 +279,7 @@ async def test_a_link_is_told_of_no_other_run(there: House) -> None:
         assert [row.data["run"], row.event] == [run.id, "row"]
 
 
-async def test_a_link_is_told_of_no_stop_but_of_its_own_run(there: House) -> None:
+async def test_a_link_is_told_of_no_stop_but_of_its_own_run(there: RunningServer) -> None:
     run, _ = await waiting(there, "asks")
     await there.start("pays", thread="patient-john")
     cookie = await there.session(there.link("view", run.id)[1])
@@ -299,7 +301,7 @@ async def test_a_link_is_told_of_no_stop_but_of_its_own_run(there: House) -> Non
         await there.post("/kill-switch/release", scope)
 
 
-async def test_a_link_that_is_wider_than_one_run_is_not_made(there: House) -> None:
+async def test_a_link_that_is_wider_than_one_run_is_not_made(there: RunningServer) -> None:
     run, _ = await waiting(there, "asks")
     before = await there.kept()
     base = {"kind": "link", "right": "view", "run": run.id, "expires_in_s": 60}
@@ -324,7 +326,7 @@ async def test_a_link_that_is_wider_than_one_run_is_not_made(there: House) -> No
     assert made.json["url"] == f"http://{there.name}/#share={made.json['code']}"
 
 
-async def test_who_was_given_one_run_cannot_give_it_on(there: House) -> None:
+async def test_who_was_given_one_run_cannot_give_it_on(there: RunningServer) -> None:
     run, _ = await waiting(there, "asks")
     mine = there.token("admin", run.id)
     before = await there.kept()
@@ -334,7 +336,7 @@ async def test_who_was_given_one_run_cannot_give_it_on(there: House) -> None:
     assert await there.kept() == before
 
 
-async def test_a_fork_is_no_way_around_the_right_to_raise_a_limit(there: House) -> None:
+async def test_a_fork_is_no_way_around_the_right_to_raise_a_limit(there: RunningServer) -> None:
     run, _ = await waiting(there, "asks")
     more = {"limits": {"steps": 5000}}
     bo, ana = there.token("control"), there.token("approve")
@@ -345,9 +347,9 @@ async def test_a_fork_is_no_way_around_the_right_to_raise_a_limit(there: House) 
     assert (await there.post(f"/runs/{run.id}/fork", more, ana)).status == 201
 
 
-async def test_what_was_quarantined_begins_no_other_run(there: House) -> None:
-    run = await there.start("asks", given="a word nobody may have")
-    await run.reached(RunState.WAITING)
+async def test_what_was_quarantined_begins_no_other_run(there: RunningServer) -> None:
+    run = await there.start("asks", input="a word nobody may have")
+    await run.wait_for(RunState.WAITING)
     before = await run.fork()
     await run.cancel(quarantine=True)
     known = len(await there.runtime.list())
@@ -364,7 +366,7 @@ async def test_what_was_quarantined_begins_no_other_run(there: House) -> None:
 
 
 async def test_what_is_taken_back_ends_at_once_and_so_does_what_was_open(
-    there: House, words: Words
+    there: RunningServer, words: Words
 ) -> None:
     run = await there.start("talks")
     which, code = there.link("view", run.id)
@@ -395,7 +397,10 @@ async def test_a_stream_that_is_silent_ends_too_when_its_right_is_taken_back(
     tmp_path: Path,
 ) -> None:
     bounds = Bounds(beat_s=0.1)
-    async with asyncio.timeout(BOUND_S), house(tmp_path, bounds=bounds, asks=asks) as there:
+    async with (
+        asyncio.timeout(BOUND_S),
+        running_server(tmp_path, bounds=bounds, asks=asks) as there,
+    ):
         run, _ = await waiting(there, "asks")
         kept, token = there.keeper.give(kind="token", name="t", right="view", lasts_s=600)
         async with there.reading(f"/runs/{run.id}/events", token) as reader:
@@ -406,7 +411,10 @@ async def test_a_stream_that_is_silent_ends_too_when_its_right_is_taken_back(
 
 async def test_a_stream_ends_at_once_when_its_session_is_ended(tmp_path: Path) -> None:
     bounds = Bounds(beat_s=10 * BOUND_S)
-    async with asyncio.timeout(BOUND_S), house(tmp_path, bounds=bounds, asks=asks) as there:
+    async with (
+        asyncio.timeout(BOUND_S),
+        running_server(tmp_path, bounds=bounds, asks=asks) as there,
+    ):
         run, _ = await waiting(there, "asks")
         cookie = await there.session(there.keeper.launch())
         async with there.reading(f"/events?run={run.id}", cookie) as reader:
@@ -417,7 +425,10 @@ async def test_a_stream_ends_at_once_when_its_session_is_ended(tmp_path: Path) -
 
 async def test_what_has_expired_is_nothing(tmp_path: Path) -> None:
     bounds = Bounds(beat_s=0.1)
-    async with asyncio.timeout(BOUND_S), house(tmp_path, bounds=bounds, asks=asks) as there:
+    async with (
+        asyncio.timeout(BOUND_S),
+        running_server(tmp_path, bounds=bounds, asks=asks) as there,
+    ):
         run, _ = await waiting(there, "asks")
         _, code = there.link("view", run.id, lasts_s=2)
         cookie = await there.session(code)
@@ -431,7 +442,7 @@ async def test_who_reads_a_long_past_slowly_is_let_go_when_the_right_is_taken_ba
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A journal of some megabytes, and a reader who takes a little at a time."""
-    monkeypatch.setattr("pullcord.server.streams._ASK_S", 0)
+    monkeypatch.setattr("pullcord.server.event_streams._ASK_S", 0)
     page, pages = "x" * 100_000, 120
 
     async def writes(ctx: Context) -> None:
@@ -439,7 +450,10 @@ async def test_who_reads_a_long_past_slowly_is_let_go_when_the_right_is_taken_ba
             await ctx.step(f"page {number}", answered, page)
 
     bounds = Bounds(chunk=1024, ring=1)
-    async with asyncio.timeout(BOUND_S), house(tmp_path, bounds=bounds, writes=writes) as there:
+    async with (
+        asyncio.timeout(BOUND_S),
+        running_server(tmp_path, bounds=bounds, writes=writes) as there,
+    ):
         run = await there.start("writes")
         await run.result()
         kept, token = there.keeper.give(kind="token", name="t", right="view", lasts_s=600)
@@ -456,7 +470,7 @@ async def answered(value: Any) -> Any:
     return value
 
 
-async def test_every_control_says_who_has_asked_and_how_they_got_in(there: House) -> None:
+async def test_every_control_says_who_has_asked_and_how_they_got_in(there: RunningServer) -> None:
     run, _ = await waiting(there, "asks")
     other, asked = await waiting(there, "asks")
     cookie = await there.session(there.keeper.launch())
@@ -483,7 +497,7 @@ async def test_every_control_says_who_has_asked_and_how_they_got_in(there: House
     assert born.by == "ana"
 
 
-async def test_nobody_can_say_that_they_are_somebody_else(there: House) -> None:
+async def test_nobody_can_say_that_they_are_somebody_else(there: RunningServer) -> None:
     run, _ = await waiting(there, "asks")
     before = await there.kept()
     for field in ("by", "via", "source", "run", "epoch"):

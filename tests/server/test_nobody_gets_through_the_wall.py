@@ -15,11 +15,11 @@ from typing import Any, Final, NamedTuple
 import pytest
 
 from pullcord import Context, RunState
-from pullcord.server.files import FILES
+from pullcord.server.app import FILES
 from pullcord.server.rights import RIGHTS, Right
 from pullcord.server.routes import ROUTES
-from tests.server.house import COOKIE, EVIL, House, house, of_session
 from tests.server.http import Answer
+from tests.server.running_server import COOKIE, EVIL, RunningServer, of_session, running_server
 from tests.storage.campaign import FULL, fresh_seed
 
 GUEST: Final = "http://desk.example"  # a page of another origin that may use the server
@@ -67,7 +67,7 @@ class Tried(NamedTuple):
     who: Who
     host: str
     origin: str
-    site: str
+    services: str
     way: Way
     method: str
 
@@ -79,10 +79,12 @@ BODIES: Final = {
     "redirect": b'{"instruction":"go left"}',
     "answer": b'{"question":"ask-1","value":1}',
     "approve": b'{"question":"ask-1","call":"abc"}',
+    "edit": b'{"question":"ask-1","call":"abc","args":{}}',
     "deny": b'{"question":"ask-1"}',
     "settle": b'{"item":"item-1"}',
     "raise": b'{"caps":{"steps":5000}}',
     "signal": b'{"name":"door"}',
+    "rename": b'{"title":"mine"}',
     "aside": b'{"question":"Why?"}',
     "/session": b'{"code":"wrong"}',
     "/grants": b'{"kind":"token","right":"admin","expires_in_s":60}',
@@ -153,7 +155,7 @@ def places(run: str, other: str) -> list[Place]:
     return found
 
 
-async def people(there: House, run: str, other: str) -> list[Who]:
+async def people(there: RunningServer, run: str, other: str) -> list[Who]:
     def bearer(code: str) -> tuple[tuple[str, str], ...]:
         return (("Authorization", f"Bearer {code}"),)
 
@@ -200,7 +202,7 @@ def cookie_of(session: str) -> str:
     return of_session(session)[0][1].partition("=")[2]
 
 
-def host_lines(there: House, kind: str) -> list[tuple[str, str]]:
+def host_lines(there: RunningServer, kind: str) -> list[tuple[str, str]]:
     port = there.port
     said = {
         "own": there.name,
@@ -223,7 +225,7 @@ def host_lines(there: House, kind: str) -> list[tuple[str, str]]:
     return [("Host", said.get(kind, there.name))]
 
 
-def origin_lines(there: House, kind: str) -> list[tuple[str, str]]:
+def origin_lines(there: RunningServer, kind: str) -> list[tuple[str, str]]:
     own = f"http://{there.name}"
     said = {
         "own": own,
@@ -246,7 +248,7 @@ def site_lines(kind: str) -> list[tuple[str, str]]:
     return [] if kind == "absent" else [("Sec-Fetch-Site", kind)]
 
 
-def target(there: House, tried: Tried) -> str:
+def target(there: RunningServer, tried: Tried) -> str:
     path = tried.place.path + (f"?{tried.who.query}" if tried.who.query else "")
     if tried.host.startswith("absolute"):
         return f"http://{there.name if tried.host.endswith('own') else 'evil.example'}{path}"
@@ -261,9 +263,9 @@ def may_pass(tried: Tried) -> bool:
     place, who = tried.place, tried.who
     is_open = place.right is None
     is_page = is_open and place.method == "GET"
-    is_visit = is_page and tried.site == "visit" and tried.origin == "absent"
+    is_visit = is_page and tried.services == "visit" and tried.origin == "absent"
     is_guest = tried.origin == "guest"
-    is_own_site = tried.site in ("absent", "same-origin", "none")
+    is_own_site = tried.services in ("absent", "same-origin", "none")
     right_page = tried.origin in ("absent", "own") and is_own_site
     if tried.host != "own" or not (right_page or is_guest or is_visit):
         return False
@@ -299,8 +301,8 @@ def one_trouble(them: list[Place], who: list[Who]) -> list[Tried]:
     found = [Tried(p, one, "own", "absent", "absent", right, "") for p in them for one in who]
     for place, host in itertools.product(them, HOSTS):
         found.append(Tried(place, admin, host, "absent", "absent", right, ""))
-    for place, origin, site in itertools.product(them, ORIGINS, SITES):
-        found.append(Tried(place, session, "own", origin, site, right, ""))
+    for place, origin, services in itertools.product(them, ORIGINS, SITES):
+        found.append(Tried(place, session, "own", origin, services, right, ""))
     for place, method, way in itertools.product(them, sorted(set(METHODS)), WAYS[1:]):
         found.append(Tried(place, session, "own", "own", "same-origin", way, method))
     return found
@@ -318,7 +320,7 @@ def drawn(draw: random.Random, them: list[Place], who: list[Who]) -> Tried:
     )
 
 
-async def sent(there: House, tried: Tried) -> Answer:
+async def sent(there: RunningServer, tried: Tried) -> Answer:
     place, way = tried.place, tried.way
     method = "OPTIONS" if tried.method == "preflight" else tried.method or place.method
     body = b"" if method in ("GET", "OPTIONS", "TRACE") else place.body
@@ -326,7 +328,7 @@ async def sent(there: House, tried: Tried) -> Answer:
         *host_lines(there, tried.host),
         *tried.who.headers,
         *origin_lines(there, tried.origin),
-        *site_lines(tried.site),
+        *site_lines(tried.services),
         *way.headers,
     ]
     if tried.method == "preflight":
@@ -347,13 +349,13 @@ def check(tried: Tried, answer: Answer) -> None:
 
 
 @pytest.fixture
-async def there(tmp_path: Path) -> AsyncGenerator[House]:
-    async with house(tmp_path, origins=[GUEST], asks=asks) as made:
+async def there(tmp_path: Path) -> AsyncGenerator[RunningServer]:
+    async with running_server(tmp_path, origins=[GUEST], asks=asks) as made:
         yield made
 
 
 @pytest.mark.campaign
-async def test_nothing_that_must_not_pass_reads_or_changes_anything(there: House) -> None:
+async def test_nothing_that_must_not_pass_reads_or_changes_anything(there: RunningServer) -> None:
     run, other = [(await there.start("asks")).id for _ in range(2)]
     who = await people(there, run, other)
     tried = everything(places(run, other), who)
@@ -379,14 +381,14 @@ async def test_nothing_that_must_not_pass_reads_or_changes_anything(there: House
     assert let_in
 
 
-async def quiet(there: House, *runs: str) -> None:
+async def quiet(there: RunningServer, *runs: str) -> None:
     """Wait until nothing happens by itself."""
     for run in runs:
-        await (await there.runtime.get(run)).reached(RunState.WAITING)
+        await (await there.runtime.get(run)).wait_for(RunState.WAITING)
 
 
 async def test_the_page_is_shown_to_whoever_follows_a_link_to_it_and_to_nobody_else(
-    there: House,
+    there: RunningServer,
 ) -> None:
     visit = [("Host", there.name), *site_lines("visit")]
     for path in FILES:
@@ -400,7 +402,7 @@ async def test_the_page_is_shown_to_whoever_follows_a_link_to_it_and_to_nobody_e
 
 
 async def test_a_launch_link_opens_one_session_and_its_cookie_is_for_this_browser_only(
-    there: House,
+    there: RunningServer,
 ) -> None:
     code = there.keeper.launch()
     first = await there.post("/session", {"code": code})
@@ -414,7 +416,7 @@ async def test_a_launch_link_opens_one_session_and_its_cookie_is_for_this_browse
     assert (again.status, again.header("set-cookie")) == (401, "")
 
 
-async def test_a_session_ends_when_it_is_ended(there: House) -> None:
+async def test_a_session_ends_when_it_is_ended(there: RunningServer) -> None:
     cookie = await there.session(there.keeper.launch())
     headers = [("Host", there.name), *of_session(cookie), MARK, JSON, ("Content-Length", "2")]
     assert (await there.send("GET", "/me", headers[:3])).json["how"] == "session"
@@ -422,7 +424,7 @@ async def test_a_session_ends_when_it_is_ended(there: House) -> None:
     assert (await there.send("GET", "/me", headers[:3])).status == 401
 
 
-async def test_what_is_kept_lets_nobody_in(there: House) -> None:
+async def test_what_is_kept_lets_nobody_in(there: RunningServer) -> None:
     code = there.token()
     kept = (there.folder / "grants.json").read_bytes()
     assert code.encode() not in kept
@@ -431,7 +433,9 @@ async def test_what_is_kept_lets_nobody_in(there: House) -> None:
         assert (await there.get("/me", word.decode())).status == 401
 
 
-async def test_every_session_by_a_link_counts_until_there_are_very_many(there: House) -> None:
+async def test_every_session_by_a_link_counts_until_there_are_very_many(
+    there: RunningServer,
+) -> None:
     run = await there.start("asks")
     _, code = there.link("view", run.id)
     for _ in range(130):
@@ -441,6 +445,6 @@ async def test_every_session_by_a_link_counts_until_there_are_very_many(there: H
     assert (await there.send("GET", "/me", newest)).status == 200
 
 
-async def test_a_path_with_what_cannot_be_seen_in_it_is_none(there: House) -> None:
+async def test_a_path_with_what_cannot_be_seen_in_it_is_none(there: RunningServer) -> None:
     for path in ("/me%0a", "/me%00", "/%0d%0aX: 1", "/me%e2%80%8b", "/runs%0a", "/..%5cme"):
         assert (await there.get(path.replace(" ", "%20"))).status == 400

@@ -21,7 +21,7 @@ from schemathesis.specs.openapi.checks import (
 
 from pullcord import Context, RunState
 from pullcord.server.routes import ROUTES
-from tests.server.house import BOUND_S, House, house
+from tests.server.running_server import BOUND_S, RunningServer, running_server
 from tests.storage.campaign import FULL
 
 EXAMPLES: Final = 100 if FULL else 4
@@ -47,9 +47,12 @@ async def looked() -> str:
 @pytest.mark.campaign
 @pytest.mark.timeout(900)
 async def test_whatever_the_document_allows_is_answered_as_it_says(tmp_path: Path) -> None:
-    async with asyncio.timeout(900 if FULL else BOUND_S), house(tmp_path, asks=asks) as there:
+    async with (
+        asyncio.timeout(900 if FULL else BOUND_S),
+        running_server(tmp_path, asks=asks) as there,
+    ):
         run = await there.start("asks")
-        await run.reached(RunState.WAITING)
+        await run.wait_for(RunState.WAITING)
         document = (await there.get("/openapi.json")).json
         assert {f"{r.method} {r.path}" for r in ROUTES} == {
             f"{method.upper()} {path}"
@@ -61,7 +64,7 @@ async def test_whatever_the_document_allows_is_answered_as_it_says(tmp_path: Pat
         await there.is_well()
 
 
-def explored(there: House, document: dict[str, Any], run: str) -> int:
+def explored(there: RunningServer, document: dict[str, Any], run: str) -> int:
     """Try every operation; return how many requests that were."""
     tried = 0
     streams = {r.path for r in ROUTES if r.streams}  # they have no end; see the tests of streams

@@ -26,7 +26,7 @@ from pullcord.core.stops import (
     Viewer,
 )
 from pullcord.journal.journal import Journal
-from pullcord.journal.ledger import Append, Claim
+from pullcord.journal.rules.ledger import Append, Claim
 from pullcord.testing import ManualClock
 
 CANARY = "zq-canary-7781"
@@ -75,10 +75,10 @@ async def fill(journal: Journal, clock: ManualClock) -> None:
     await hand.add(r5, Requeued())
     await _a_wish(hand)
     clock.jump_wall(-7200)  # somebody sets the clock: the log says what it showed
-    await journal.note(
+    await journal.stop_log.note(
         SwitchEngaged(by="ops", reason="drill", engaged_at_ms=clock.wall_ms() - 900, held=("r4",))
     )
-    await journal.note(SwitchReleased(by="ops", reason="over"))
+    await journal.stop_log.note(SwitchReleased(by="ops", reason="over"))
 
 
 async def _a_tree(hand: Hand) -> None:
@@ -97,7 +97,7 @@ async def _a_leak(hand: Hand) -> None:
     claim = await hand.begin("r3", ask)
     part = "say-model-1-1-0"
     said = "The report is nearly done. "
-    await hand.journal.say(claim.lease, part, said, offset=0)
+    await hand.journal.live_text.say(claim.lease, part, said, offset=0)
     viewer = Viewer(who="ana", via="page, session", seq=3, said={part: len(said)})
     await hand.add(
         claim,
@@ -108,7 +108,7 @@ async def _a_leak(hand: Hand) -> None:
         CancelRequested(by="canary", source="guard", reason="a leak", quarantine=True, now=True),
     )
     asked = (await hand.journal.head("r3")).seq
-    await hand.journal.note(StopShown(asked_seq=asked, viewers=(viewer,)), "r3")
+    await hand.journal.stop_log.note(StopShown(asked_seq=asked, viewers=(viewer,)), "r3")
     await hand.add(claim, StepInterrupted(step="model-1", rung="transport_closed"), Cancelled())
 
 
@@ -117,7 +117,7 @@ async def _a_wish(hand: Hand) -> None:
     await hand.journal.command("r6", Cancel(by="ana"))
     await hand.add(claim, Cancelled())
     await hand.journal.release(claim.lease)
-    assert (await hand.journal.forget("r6", Forget(by="ops", reason="her wish"))).holds
+    assert (await hand.journal.retention.forget("r6", Forget(by="ops", reason="her wish"))).holds
 
 
 async def made(path: Path) -> None:

@@ -17,7 +17,7 @@ import pytest
 
 from pullcord.cli.main import main
 from pullcord.journal.chain import GENESIS, link
-from pullcord.journal.stoplog import cover
+from pullcord.journal.evidence.stoplog import cover
 from tests.stoplog.sample import CANARY, ENDS, made
 
 pytestmark = pytest.mark.campaign

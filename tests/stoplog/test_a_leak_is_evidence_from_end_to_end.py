@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from pullcord import Agent, Context, RunState
+from pullcord import AgentConfig, Context, RunState
 from pullcord.cli.main import main
 from pullcord.guard import Phrase
-from tests.server.house import BOUND_S, house
 from tests.server.http import Reader, request_bytes
+from tests.server.running_server import BOUND_S, running_server
 from tests.stoplog.sample import CANARY
 
 SAID = ("Here is what you asked for. ", "It is a long story, as you know. ")
@@ -58,7 +58,7 @@ async def leak(folder: Path) -> list[str]:
     guards = [Phrase(CANARY, name="canary", on_hit="cancel")]
     async with (
         asyncio.timeout(BOUND_S),
-        house(folder, leaks=Agent(agent.leaks, guards=guards)) as there,
+        running_server(folder, leaks=AgentConfig(agent.leaks, guards=guards)) as there,
     ):
         run = await there.start("leaks", run_id="leak-1")
         tokens = (None, there.token("view", run.id))
@@ -69,7 +69,7 @@ async def leak(folder: Path) -> list[str]:
             for one in watchers:
                 await one.has(said)
             is_seen.set()
-        await run.reached(RunState.CANCELLED)
+        await run.wait_for(RunState.CANCELLED)
         for one in watchers:  # whoever watches is told that it was stopped, and no more
             taken = await one.reader.until("record", type="cancelled")
             assert CANARY not in str(taken)

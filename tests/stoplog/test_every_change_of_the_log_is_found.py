@@ -13,12 +13,12 @@ import apsw
 import msgspec
 import pytest
 
-from pullcord.journal.anchor import AnchorFile, anchor_of
+from pullcord.journal.evidence.anchor import AnchorFile, anchor_of
+from pullcord.journal.evidence.stoplog import START, cover, next_hash
+from pullcord.journal.evidence.verify import VerifyReport, verify
 from pullcord.journal.journal import Journal
-from pullcord.journal.memory import MemoryStore
-from pullcord.journal.sqlite_rows import Connection
-from pullcord.journal.stoplog import START, cover, next_hash
-from pullcord.journal.verify import Report, verify
+from pullcord.journal.memory_store import MemoryStore
+from pullcord.journal.sqlite.rows import Connection
 from pullcord.testing import ManualClock
 from tests.stoplog.sample import fill, made
 
@@ -39,7 +39,7 @@ class Sample:
         found = self.db.execute(f"SELECT {', '.join(COLUMNS)} FROM stops ORDER BY n")
         self.rows = cast("list[tuple[Any, ...]]", found.fetchall())
 
-    def checked(self) -> Report:
+    def checked(self) -> VerifyReport:
         return verify(Connection(self.db), AnchorFile(self.anchor))
 
     def says_so(self, statement: str, bindings: tuple[object, ...] = ()) -> bool:

@@ -8,14 +8,14 @@ import pytest
 from pullcord.core.commands import Cancel, Pause
 from pullcord.core.events import Created
 from pullcord.core.stops import SwitchEngaged
-from pullcord.journal.anchor import ANCHOR_ENV, AnchorFile, anchor_of
 from pullcord.journal.clock import SystemClock
+from pullcord.journal.evidence.anchor import ANCHOR_ENV, AnchorFile, anchor_of
+from pullcord.journal.evidence.verify import VerifyReport, verify
 from pullcord.journal.journal import Journal
-from pullcord.journal.ledger import Append, Ledger
-from pullcord.journal.sqlite import SqliteStore
-from pullcord.journal.sqlite_look import looking_at
+from pullcord.journal.rules.ledger import Append, Ledger
+from pullcord.journal.sqlite.backend import SqliteStore
+from pullcord.journal.sqlite.read_only import looking_at
 from pullcord.journal.store import Transaction
-from pullcord.journal.verify import Report, verify
 
 
 async def stopped(path: Path, *names: str) -> None:
@@ -26,7 +26,7 @@ async def stopped(path: Path, *names: str) -> None:
             await journal.command(name, Pause(by="ana"))
 
 
-def checked(path: Path) -> Report:
+def checked(path: Path) -> VerifyReport:
     anchor = AnchorFile(anchor_of(path))
     with looking_at(path) as view:
         return verify(view, anchor)

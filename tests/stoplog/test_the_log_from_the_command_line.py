@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import apsw
 import pytest
 
-from pullcord.cli.log import BROKEN
+from pullcord.cli.commands.log import BROKEN
 from pullcord.cli.main import main
 from tests.stoplog.sample import made
 

@@ -12,7 +12,7 @@ from pullcord.core.events import (
     StepStarted,
     TextEnded,
 )
-from pullcord.core.handed import Handed, shown
+from pullcord.core.show.viewer_progress import ViewerProgress, shown
 from pullcord.core.stops import LISTED_MAX, StopAsked, StopShown, Viewer, decode_entry
 from pullcord.journal.journal import Journal
 from pullcord.testing import ManualClock
@@ -42,7 +42,7 @@ async def begun(here: Terminal, *words: str) -> asyncio.subprocess.Process:
 
 
 async def entries(journal: Journal, run: str) -> list[StopShown]:
-    acts = [decode_entry(row.payload or b"").act for row in await journal.stops(run=run)]
+    acts = [decode_entry(row.payload or b"").act for row in await journal.stop_log.rows(run=run)]
     return [act for act in acts if isinstance(act, StopShown)]
 
 
@@ -51,7 +51,7 @@ async def test_whoever_watches_in_a_terminal_is_a_viewer(tmp_path: Path) -> None
     async with Journal.open(here.store) as journal:
         hand = Hand(journal, ManualClock())
         claim = await hand.begin("r1", StepStarted(step="a", name="a"))
-        await journal.say(claim.lease, "p1", SAID, offset=0)
+        await journal.live_text.say(claim.lease, "p1", SAID, offset=0)
         watching = await begun(here, "watch", "r1")
         await seen(watching, SAID)
         await journal.command("r1", Cancel(by="bo"))
@@ -78,7 +78,7 @@ async def test_a_redirect_that_cuts_a_confession_is_in_the_log_with_what_was_sho
         await journal.command("r1", Redirect(by="bo", instruction="be brief"))  # cuts nothing
         settled = InstructionSettled(instruction=3, outcome="delivered")
         await hand.add(claim, StepStarted(step="model-1", name="ask", model="m"), settled)
-        await journal.say(claim.lease, "p1", SAID, offset=0)
+        await journal.live_text.say(claim.lease, "p1", SAID, offset=0)
         watching = await begun(here, "watch", "r1")
         await seen(watching, SAID)
         await journal.command("r1", Redirect(by="bo", instruction="stop that!"))
@@ -89,7 +89,9 @@ async def test_a_redirect_that_cuts_a_confession_is_in_the_log_with_what_was_sho
         settled = InstructionSettled(instruction=6, outcome="returned")
         await hand.add(claim, settled, Cancelled())
         assert await watching.wait() == 0
-        entries = [decode_entry(row.payload or b"") for row in await journal.stops(run="r1")]
+        entries = [
+            decode_entry(row.payload or b"") for row in await journal.stop_log.rows(run="r1")
+        ]
     about = [(entry.act.__struct_config__.tag, entry.seq) for entry in entries]
     assert about[0] == ("asked", 6)
     asked = entries[0].act
@@ -115,7 +117,7 @@ async def test_so_is_whoever_runs_it(tmp_path: Path) -> None:
 
 
 def test_what_is_on_its_way_is_not_called_handed() -> None:
-    handed = Handed("ana", "page, session", seq=2)
+    handed = ViewerProgress("ana", "page, session", seq=2)
     handed.text("p1", 10)
     assert handed.viewer() == Viewer(who="ana", via="page, session", seq=2, sending=True)
     handed.taken()
@@ -127,7 +129,7 @@ def test_what_is_on_its_way_is_not_called_handed() -> None:
 
 
 def test_of_very_many_viewers_those_who_were_furthest_are_named() -> None:
-    watching = [Handed(f"v{number}", "api", seq=number) for number in range(LISTED_MAX + 5)]
+    watching = [ViewerProgress(f"v{number}", "api", seq=number) for number in range(LISTED_MAX + 5)]
     said = shown(4, watching)
     assert (len(said.viewers), said.others) == (LISTED_MAX, 5)
     assert [one.seq for one in said.viewers] == list(range(LISTED_MAX + 4, 4, -1))

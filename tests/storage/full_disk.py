@@ -15,7 +15,7 @@ from pullcord.core.commands import Cancel
 from pullcord.core.events import Created, Record, Spent
 from pullcord.errors import PullcordError
 from pullcord.journal.journal import Journal
-from pullcord.journal.ledger import Append
+from pullcord.journal.rules.ledger import Append
 from tests.storage.disks import mount, unmount
 from tests.storage.looks import folded, is_sound, records_of, reopened
 from tests.storage.writers import claimed

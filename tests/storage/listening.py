@@ -25,7 +25,7 @@ async def _made(journal: Journal, seq: int) -> None:
 async def main(path: str) -> None:
     changes = threading.Semaphore(0)
     journal = Journal.open(path)
-    stop = journal.watch(lambda _runs: changes.release())
+    stop = journal.changes.watch(lambda _runs: changes.release())
     say("listens")
     heard = 0
     for seq in range(1, COMMITS + 1):

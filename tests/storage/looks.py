@@ -12,10 +12,10 @@ from pullcord.core.run import Run
 from pullcord.core.states import RunState
 from pullcord.errors import ChainBroken
 from pullcord.journal.chain import GENESIS, opened
-from pullcord.journal.reading import ALL
-from pullcord.journal.snapshots import load
-from pullcord.journal.sqlite import SqliteStore
+from pullcord.journal.sqlite.backend import SqliteStore
 from pullcord.journal.store import Head, LiveText, View
+from pullcord.journal.stored_runs.run_records import ALL
+from pullcord.journal.stored_runs.snapshots import load
 
 T = TypeVar("T")
 

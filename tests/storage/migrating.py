@@ -2,7 +2,7 @@
 
 import sys
 
-from pullcord.journal.sqlite import SqliteStore
+from pullcord.journal.sqlite.backend import SqliteStore
 from tests.storage.openers import NEWER
 
 if __name__ == "__main__":

@@ -10,9 +10,9 @@ from typing import Final
 
 from pullcord.core.events import Created
 from pullcord.journal.clock import SystemClock
-from pullcord.journal.ledger import Append, Ledger
-from pullcord.journal.schema import MIGRATIONS
-from pullcord.journal.sqlite import SqliteStore
+from pullcord.journal.rules.ledger import Append, Ledger
+from pullcord.journal.sqlite.backend import SqliteStore
+from pullcord.journal.sqlite.schema import MIGRATIONS
 from tests.storage.writers import say
 
 NEWER: Final = (

@@ -18,7 +18,7 @@ import msgspec
 from pullcord.core.events import Created, Spent
 from pullcord.errors import PullcordError
 from pullcord.journal.journal import Journal
-from pullcord.journal.ledger import Append
+from pullcord.journal.rules.ledger import Append
 from tests.storage.children import module
 from tests.storage.disks import cut_power, loop_devices_of, make_ext4, mounted_image
 from tests.storage.looks import Seen, is_sound, look, reopened

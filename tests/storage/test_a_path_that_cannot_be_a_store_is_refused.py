@@ -16,13 +16,13 @@ import apsw
 import msgspec
 import pytest
 
-import pullcord.journal.sqlite_file as sqlite_file
+import pullcord.journal.sqlite.file as sqlite_file
 from pullcord.errors import FormatUnknown, PullcordError, StorageFailed, StoreRefused
 from pullcord.journal.journal import Journal
-from pullcord.journal.schema import APPLICATION_ID, MIGRATIONS
-from pullcord.journal.sqlite import SqliteStore
-from pullcord.journal.sqlite_look import looking_at
-from pullcord.journal.turnstile import locks_hold
+from pullcord.journal.sqlite.backend import SqliteStore
+from pullcord.journal.sqlite.read_only import looking_at
+from pullcord.journal.sqlite.schema import APPLICATION_ID, MIGRATIONS
+from pullcord.journal.sqlite.turnstile import locks_hold
 from tests.storage.campaign import fresh_seed
 from tests.storage.children import PRIVATE, answer, module, need_mounts
 from tests.storage.looks import Seen, look, reopened

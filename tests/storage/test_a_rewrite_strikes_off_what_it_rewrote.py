@@ -6,7 +6,7 @@ from pathlib import Path
 import apsw
 import pytest
 
-from pullcord.journal.sqlite import SqliteStore
+from pullcord.journal.sqlite.backend import SqliteStore
 
 
 def test_what_somebody_forgets_meanwhile_stays_noted(

@@ -20,8 +20,8 @@ import pytest
 from pullcord.core.events import Created
 from pullcord.journal.clock import SystemClock
 from pullcord.journal.journal import Journal
-from pullcord.journal.ledger import Append, Ledger
-from pullcord.journal.sqlite import SqliteStore
+from pullcord.journal.rules.ledger import Append, Ledger
+from pullcord.journal.sqlite.backend import SqliteStore
 from tests.storage.campaign import FULL, fresh_seed
 from tests.storage.looks import Seen, look
 from tests.storage.writers import TOGETHER, something_of_everything

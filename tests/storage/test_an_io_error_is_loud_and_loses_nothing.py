@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 import pytest
 
-from pullcord.journal.sqlite import SqliteStore
+from pullcord.journal.sqlite.backend import SqliteStore
 from tests.storage.campaign import FULL, fresh_seed
 from tests.storage.children import module, need_strace, run
 from tests.storage.faults import Calls, Told, Where, calls, straced, ten_commits_with

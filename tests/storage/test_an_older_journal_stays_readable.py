@@ -19,9 +19,9 @@ import pytest
 from pullcord.core.events import Spent
 from pullcord.errors import FormatUnknown, StorageFailed
 from pullcord.journal.journal import Journal
-from pullcord.journal.ledger import Append
-from pullcord.journal.schema import MIGRATIONS
-from pullcord.journal.sqlite import SqliteStore
+from pullcord.journal.rules.ledger import Append
+from pullcord.journal.sqlite.backend import SqliteStore
+from pullcord.journal.sqlite.schema import MIGRATIONS
 from tests.storage.campaign import FULL, fresh_seed
 from tests.storage.children import ROOT, module, need_strace, run
 from tests.storage.faults import Where, straced, was_killed

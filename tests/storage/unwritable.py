@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from pullcord.journal.sqlite import SqliteStore
+from pullcord.journal.sqlite.backend import SqliteStore
 from tests.storage.disks import mount
 from tests.storage.writers import say
 

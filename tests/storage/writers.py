@@ -26,7 +26,7 @@ from pullcord.core.events import (
 from pullcord.core.values import dump
 from pullcord.errors import StorageFailed
 from pullcord.journal.journal import Journal
-from pullcord.journal.ledger import Append, Lease, Order
+from pullcord.journal.rules.ledger import Append, Lease, Order
 
 T = TypeVar("T")
 LARGE: Final = dump("x" * 20_000)
@@ -60,7 +60,7 @@ async def something_of_everything(journal: Journal, told: Callable[[], Awaitable
     await told()
     await append("parent", 2, StepStarted(step="s1", name="read", args=LARGE))
     for offset, text in ((0, "I have "), (7, "read it")):
-        await journal.say(lease, "p1", text, offset=offset)
+        await journal.live_text.say(lease, "p1", text, offset=offset)
         await told()
     await append("parent", 3, StepFinished(step="s1", result=dump([1, 2, 3])))
     await append("parent", 4, TextEnded(part="p1", text="I have read it."))

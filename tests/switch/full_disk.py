@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from tests.storage.disks import mount
-from tests.switch.house import House
+from tests.switch.store_with_processes import StoreWithProcesses
 
 
 def fill(folder: Path) -> None:
@@ -21,7 +21,7 @@ def main(folder: Path) -> None:
     disk = folder / "disk"
     disk.mkdir()
     mount("-t", "tmpfs", "-o", "size=2m", "tmpfs", disk)
-    home = House(folder)
+    home = StoreWithProcesses(folder)
     home.store, home.flags = disk / "runs.db", type(home.flags)(str(disk / "runs.db"))
     try:
         home.opens("beats=2", "tools=2")

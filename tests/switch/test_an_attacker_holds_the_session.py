@@ -5,7 +5,7 @@ from pathlib import Path
 
 from pullcord.core.states import RunState
 from tests.cli.serving import serve
-from tests.terminal.tty import CTRL_C, ESC, Desk
+from tests.terminal.tty import CTRL_C, ESC, StoreWithTerminals
 
 ATTACKER = Path(__file__).with_name("attacker.py")
 
@@ -15,7 +15,7 @@ def test_it_is_stopped_from_outside(tmp_path: Path) -> None:
     token that may only look; keys and signals do nothing."""
     answers = tmp_path / "answers"
     with serve(tmp_path) as serving:
-        desk = Desk(tmp_path)
+        desk = StoreWithTerminals(tmp_path)
         desk.env["PC_SERVER"], desk.env["PC_STOLEN"] = serving.url, serving.token("view")
         desk.env["PC_ANSWERS"], desk.env["PULLCORD_STORE"] = str(answers), str(serving.here.store)
         with desk.tty("run", f"{ATTACKER}:attacks", "--run-id", "r1") as at:

@@ -6,12 +6,11 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import TypeVar
 
 import pytest
 
-from pullcord import Call, Context, Habits, Runtime, tool
-from pullcord import RunState as S
+from pullcord import Call, Context, RunState, Timing, tool
 from pullcord.core.events import (
     Created,
     PauseRequested,
@@ -22,50 +21,41 @@ from pullcord.core.events import (
 )
 from pullcord.core.run import Run
 from pullcord.errors import InvalidInput, KillSwitchEngaged
+from pullcord.journal.facets.kill_switch import KillSwitch
 from pullcord.journal.journal import Journal
-from pullcord.journal.ledger import Append
-from pullcord.journal.reading import records_of
-from pullcord.journal.sqlite import SqliteStore
+from pullcord.journal.rules.ledger import Append
+from pullcord.journal.sqlite.backend import SqliteStore
 from pullcord.journal.store import Transaction, View
+from pullcord.journal.stored_runs.run_records import records_of
 from pullcord.killswitch.engaging import pull
 from pullcord.killswitch.flags import Flags, Scope, new_note
 from pullcord.killswitch.presence import present
-from pullcord.killswitch.pulled import Pulled
 from pullcord.process import new_owner
-from pullcord.runtime import driver
-from pullcord.runtime.memory import Memory, remember
-from pullcord.runtime.runtime import housekeeper_of
+from pullcord.runtime.driving import driver, live_run
+from pullcord.runtime.runtime import worker_of
+from pullcord.runtime.steps.memory import Memory, remember
 from tests.agents.line import line
 from tests.agents.provider.reply import say
-from tests.runs.stage import BOUND_S, World, happened, names, shown, stage
+from tests.runs.observed_runs import BOUND_S, OutsideWorld, happened, names, runtime_with, shown
+from tests.switch.pulling import ALL, engage, release
 
 T = TypeVar("T")
-ALL: Final = Scope()
-
-
-async def engage(runtime: Runtime, scope: Scope = ALL) -> Pulled:
-    note = new_note(by="ana", reason="it went wild", via="test")
-    return await asyncio.to_thread(pull, runtime.journal.flags, runtime.journal.side, scope, note)
-
-
-async def release(runtime: Runtime, scope: Scope = ALL) -> None:
-    await runtime.journal.release_switch(scope, by="ana", reason="all is well", via="test")
 
 
 async def test_a_run_is_paused_by_it_and_goes_on_only_after_release_and_resume(
     tmp_path: Path,
 ) -> None:
-    world = World()
+    world = OutsideWorld()
 
     async def agent(ctx: Context) -> str:
         await ctx.step("look", world.slow, "looked", effect="none")
         return await ctx.step("do", world.do, "done")
 
-    async with stage(tmp_path / "runs.db", agent=agent) as runtime:
+    async with runtime_with(tmp_path / "runs.db", agent=agent) as runtime:
         run = await runtime.start("agent", run_id="r1")
         await world.begun.wait()
         assert (await engage(runtime)).left == []
-        await run.reached(S.PAUSED)
+        await run.wait_for(RunState.PAUSED)
         [paused] = await happened(runtime, "r1", PauseRequested)
         assert (paused.by, paused.source, paused.reason) == ("ana", "kill_switch", "it went wild")
         refused = await run.resume(by="bo", key="k1")
@@ -73,7 +63,7 @@ async def test_a_run_is_paused_by_it_and_goes_on_only_after_release_and_resume(
         assert "release it first" in refused.message
         world.go_on.set()
         await release(runtime)
-        assert (await run.look()).state is S.PAUSED
+        assert (await run.snapshot()).state is RunState.PAUSED
         assert (await run.resume(by="bo", key="k1")).verdict == "applied"  # it was not for ever
         assert await run.result() == "done"
     assert world.did == ["looked", "done"]
@@ -81,16 +71,16 @@ async def test_a_run_is_paused_by_it_and_goes_on_only_after_release_and_resume(
 
 @pytest.mark.parametrize("effect", ["none", "idempotent", "once"])
 async def test_what_it_cuts_is_begun_again_or_in_doubt(tmp_path: Path, effect: str) -> None:
-    world = World()
+    world = OutsideWorld()
 
     async def agent(ctx: Context) -> str:
         return await ctx.step("do", world.slow, "done", effect=effect)  # pyright: ignore[reportArgumentType]
 
-    async with stage(tmp_path / "runs.db", agent=agent) as runtime:
+    async with runtime_with(tmp_path / "runs.db", agent=agent) as runtime:
         run = await runtime.start("agent", run_id="r1")
         await world.begun.wait()
         await engage(runtime)
-        await run.reached(S.PAUSED)
+        await run.wait_for(RunState.PAUSED)
         doubts = await happened(runtime, "r1", StepInDoubt)
         cuts = await happened(runtime, "r1", StepInterrupted)
         assert (len(doubts), len(cuts)) == ((1, 0) if effect == "once" else (0, 1))
@@ -98,12 +88,12 @@ async def test_what_it_cuts_is_begun_again_or_in_doubt(tmp_path: Path, effect: s
 
 
 async def test_nothing_new_is_started_while_it_is_engaged(tmp_path: Path) -> None:
-    world = World()
+    world = OutsideWorld()
 
     async def agent(ctx: Context, what: str) -> str:
         return await ctx.step("do", world.do, what)
 
-    async with stage(tmp_path / "runs.db", agent=agent) as runtime:
+    async with runtime_with(tmp_path / "runs.db", agent=agent) as runtime:
         done = await runtime.start("agent", "before")
         await done.result()
         await engage(runtime)
@@ -122,9 +112,9 @@ async def test_nobody_takes_a_run_while_it_is_engaged(tmp_path: Path) -> None:
         born = Append(run_id="r1", events=[Created(agent="churn", thread="q3")], expected_seq=0)
         await journal.append(born)
         for scope in (ALL, Scope("agent", "churn"), Scope("thread", "q3")):
-            journal.flags.raise_it(scope, new_note(by="ana", reason="", via="test"))
+            journal.kill_switch.flags.raise_it(scope, new_note(by="ana", reason="", via="test"))
             assert await journal.acquire("r1", owner="somebody", ttl_s=60) is None
-            journal.flags.lower(scope)
+            journal.kill_switch.flags.lower(scope)
         assert await journal.acquire("r1", owner="somebody", ttl_s=60)
 
 
@@ -138,10 +128,10 @@ async def test_however_many_runs_there_are_all_are_held(tmp_path: Path) -> None:
                 for n, b in zip(names, born, strict=True)
             )
         )
-        journal.flags.raise_it(ALL, new_note(by="ana", reason="", via="test"))
-        assert sorted(await journal.hold()) == sorted(names)
-        heads = await journal.runs(states=S, limit=1000)
-        assert {head.state for head in heads} == {S.PAUSED}
+        journal.kill_switch.flags.raise_it(ALL, new_note(by="ana", reason="", via="test"))
+        assert sorted(await journal.kill_switch.hold()) == sorted(names)
+        heads = await journal.runs(states=RunState, limit=1000)
+        assert {head.state for head in heads} == {RunState.PAUSED}
 
 
 async def test_who_drives_a_run_here_and_was_not_asked_is_named(tmp_path: Path) -> None:
@@ -151,19 +141,19 @@ async def test_who_drives_a_run_here_and_was_not_asked_is_named(tmp_path: Path) 
         await journal.append(born)
         assert await journal.acquire("r1", owner=new_owner(), ttl_s=60)
         note = new_note(by="ana", reason="", via="test")
-        pulled = await asyncio.to_thread(pull, journal.flags, journal.side, ALL, note)
+        pulled = await asyncio.to_thread(pull, journal.kill_switch.flags, journal.side, ALL, note)
         assert (pulled.asked, pulled.left) == (0, [])
-        [left] = (await journal.answered(ALL, pulled)).left
+        [left] = (await journal.kill_switch.answered(ALL, pulled)).left
         assert left.what == f"process {os.getpid()}"
         assert "another name" in left.why
-        _, [kept] = await journal.held()
+        _, [kept] = await journal.kill_switch.held()
         assert kept.left == [left]
 
 
 async def test_between_the_intent_of_a_step_and_its_call_it_is_looked_at_once_more(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    world, write = World(), SqliteStore.write
+    world, write = OutsideWorld(), SqliteStore.write
 
     async def agent(ctx: Context) -> str:
         return await ctx.step("do", world.do, "done")
@@ -179,9 +169,9 @@ async def test_between_the_intent_of_a_step_and_its_call_it_is_looked_at_once_mo
         return result
 
     monkeypatch.setattr(SqliteStore, "write", pulled_behind_the_intent)
-    async with stage(tmp_path / "runs.db", agent=agent) as runtime:
+    async with runtime_with(tmp_path / "runs.db", agent=agent) as runtime:
         run = await runtime.start("agent", run_id="r1")
-        await run.reached(S.PAUSED)
+        await run.wait_for(RunState.PAUSED)
         assert [type(one) for one in await happened(runtime, "r1", StepInterrupted)]
     assert world.did == []
 
@@ -189,24 +179,26 @@ async def test_between_the_intent_of_a_step_and_its_call_it_is_looked_at_once_mo
 async def test_a_run_that_was_just_taken_is_not_entered(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    world = World()
+    world = OutsideWorld()
 
     async def agent(_ctx: Context) -> None:
         world.did.append("entered")
 
-    async with stage(tmp_path / "runs.db", agent=agent) as runtime:
+    async with runtime_with(tmp_path / "runs.db", agent=agent) as runtime:
 
         async def remembered(journal: Journal, run: Run) -> Memory:
             found = await remember(journal, run)
-            runtime.journal.flags.raise_it(ALL, new_note(by="ana", reason="", via="test"))
-            housekeeper_of(runtime).switch.look()
-            while not housekeeper_of(runtime).switch.raised:  # noqa: ASYNC110 (its thread brings it about)
+            runtime.journal.kill_switch.flags.raise_it(
+                ALL, new_note(by="ana", reason="", via="test")
+            )
+            worker_of(runtime).switch.look()
+            while not worker_of(runtime).switch.raised:  # noqa: ASYNC110 (its thread brings it about)
                 await asyncio.sleep(0)
             return found
 
         monkeypatch.setattr(driver, "remember", remembered)
         run = await runtime.start("agent", run_id="r1")
-        await run.reached(S.PAUSED)
+        await run.wait_for(RunState.PAUSED)
     assert world.did == []
 
 
@@ -214,23 +206,23 @@ async def test_a_run_is_cut_also_while_its_driver_waits_for_the_journal(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where there are many runs, the journal's answers to the others are before it."""
-    world, look = World(), driver.Driver._look  # pyright: ignore[reportPrivateUsage]
+    world, look = OutsideWorld(), live_run.LiveRun.next_look
 
-    async def looks_later(self: driver.Driver) -> None:
-        if housekeeper_of(runtime).switch.raised:
+    async def looks_later(self: live_run.LiveRun) -> None:
+        if worker_of(runtime).switch.raised:
             await world.go_on.wait()
         await look(self)
 
     async def agent(ctx: Context) -> None:
         await ctx.step("look", world.slow, "looked", effect="none")
 
-    monkeypatch.setattr(driver.Driver, "_look", looks_later)
-    async with stage(tmp_path / "runs.db", agent=agent) as runtime:
+    monkeypatch.setattr(live_run.LiveRun, "next_look", looks_later)
+    async with runtime_with(tmp_path / "runs.db", agent=agent) as runtime:
         run = await runtime.start("agent", run_id="r1")
         await world.begun.wait()
         assert (await engage(runtime)).left == []
         world.go_on.set()
-        await run.reached(S.PAUSED)
+        await run.wait_for(RunState.PAUSED)
     assert world.did == []
 
 
@@ -238,26 +230,26 @@ async def test_what_a_runtime_has_cut_it_pauses_whoever_else_does(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its housekeeping, and whoever pulls it, come later; by then it may be released again."""
-    world = World()
+    world = OutsideWorld()
 
-    async def nobody(_: Journal) -> list[str]:
+    async def nobody(_: KillSwitch) -> list[str]:
         return []
 
     async def agent(ctx: Context) -> None:
         await ctx.step("look", world.slow, "looked", effect="none")
 
-    monkeypatch.setattr(Journal, "hold", nobody)
-    async with stage(tmp_path / "runs.db", agent=agent) as runtime:
+    monkeypatch.setattr(KillSwitch, "hold", nobody)
+    async with runtime_with(tmp_path / "runs.db", agent=agent) as runtime:
         run = await runtime.start("agent", run_id="r1")
         await world.begun.wait()
         await engage(runtime)
-        await run.reached(S.PAUSED)
+        await run.wait_for(RunState.PAUSED)
 
 
 async def test_and_between_the_intent_of_an_undo_and_its_call(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    world, write = World(), SqliteStore.write
+    world, write = OutsideWorld(), SqliteStore.write
 
     async def take_back(call: Call) -> None:
         await world.do(f"took {call.result} back")
@@ -283,21 +275,21 @@ async def test_and_between_the_intent_of_an_undo_and_its_call(
 
     pulled = threading.Event()
     monkeypatch.setattr(SqliteStore, "write", pulled_behind_the_intent)
-    async with stage(tmp_path / "runs.db", agent=agent) as runtime:
+    async with runtime_with(tmp_path / "runs.db", agent=agent) as runtime:
         run = await runtime.start("agent", run_id="r1")
-        await run.reached(S.WAITING)
+        await run.wait_for(RunState.WAITING)
         await run.cancel(by="ana")
         await asyncio.to_thread(pulled.wait)
         assert (await engage(runtime)).left == []
         assert world.did == ["letter"]
         await release(runtime)
-        await run.reached(S.CANCELLED)
+        await run.wait_for(RunState.CANCELLED)
     assert world.did == ["letter", "took letter back"]
 
 
 async def test_an_agent_that_asks_for_more_meanwhile_waits_at_the_door(tmp_path: Path) -> None:
     """Its own code cannot be stopped; every door of its context is shut."""
-    world, go = World(), asyncio.Event()
+    world, go = OutsideWorld(), asyncio.Event()
 
     async def child(ctx: Context) -> str:
         return await ctx.step("do", world.do, "child")
@@ -309,11 +301,11 @@ async def test_an_agent_that_asks_for_more_meanwhile_waits_at_the_door(tmp_path:
         spawned = await ctx.spawn("child", None)
         return [await one, await spawned.result()]
 
-    async with stage(tmp_path / "runs.db", agent=agent, child=child) as runtime:
+    async with runtime_with(tmp_path / "runs.db", agent=agent, child=child) as runtime:
         run = await runtime.start("agent", run_id="r1")
         await world.begun.wait()
         await engage(runtime)
-        await run.reached(S.PAUSED)
+        await run.wait_for(RunState.PAUSED)
         go.set()
         for _ in range(50):
             await asyncio.sleep(0)
@@ -343,7 +335,7 @@ async def test_an_agent_that_ignores_being_cancelled_is_named(tmp_path: Path) ->
     async def agent(_ctx: Context) -> None:
         await deaf.goes_on()
 
-    async with stage(tmp_path / "runs.db", agent=agent) as runtime:
+    async with runtime_with(tmp_path / "runs.db", agent=agent) as runtime:
         await runtime.start("agent", run_id="r1")
         await deaf.begun.wait()
         pulled = await engage(runtime)
@@ -351,7 +343,7 @@ async def test_an_agent_that_ignores_being_cancelled_is_named(tmp_path: Path) ->
         assert left.what.startswith("the agent of run r1 in process ")
         assert "being cancelled" in left.why
         deaf.may_end.set()
-        await (await runtime.get("r1")).reached(S.PAUSED)
+        await (await runtime.get("r1")).wait_for(RunState.PAUSED)
         assert (await engage(runtime)).left == []
 
 
@@ -359,18 +351,18 @@ async def test_a_run_that_is_resumed_before_it_was_paused_begins_anew(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The switch has unwound it: nobody would go on with what is left in memory."""
-    world, lives = World(), list[str]()
+    world, lives = OutsideWorld(), list[str]()
 
     async def agent(ctx: Context) -> str:
         lives.append("entered")
         return await ctx.step("look", world.slow, "done", effect="none")
 
-    async with asyncio.timeout(BOUND_S), stage(tmp_path / "runs.db", agent=agent) as runtime:
+    async with asyncio.timeout(BOUND_S), runtime_with(tmp_path / "runs.db", agent=agent) as runtime:
 
         async def resumed_meanwhile(*_: object) -> None:
             if not world.go_on.is_set():
                 await release(runtime)
-                assert (await run.resume(by="ana")).state is S.RUNNING
+                assert (await run.resume(by="ana")).state is RunState.RUNNING
                 world.go_on.set()
 
         run = await runtime.start("agent", run_id="r1")
@@ -383,7 +375,7 @@ async def test_a_run_that_is_resumed_before_it_was_paused_begins_anew(
 
 async def test_a_step_that_heeds_only_the_second_cancellation_is_not_named(tmp_path: Path) -> None:
     """It comes at once, and not after the grace that a step has otherwise."""
-    world = World()
+    world = OutsideWorld()
 
     async def hesitant() -> None:
         world.begun.set()
@@ -394,12 +386,12 @@ async def test_a_step_that_heeds_only_the_second_cancellation_is_not_named(tmp_p
     async def agent(ctx: Context) -> None:
         await ctx.step("hesitate", hesitant)
 
-    habits = Habits(stop_grace_s=BOUND_S)
-    async with stage(tmp_path / "runs.db", habits=habits, agent=agent) as runtime:
+    timing = Timing(stop_grace_s=BOUND_S)
+    async with runtime_with(tmp_path / "runs.db", timing=timing, agent=agent) as runtime:
         run = await runtime.start("agent", run_id="r1")
         await world.begun.wait()
         assert (await engage(runtime)).left == []
-        await run.reached(S.PAUSED)
+        await run.wait_for(RunState.PAUSED)
 
 
 async def test_what_outlives_its_runtime_is_still_found_and_named(tmp_path: Path) -> None:
@@ -408,12 +400,12 @@ async def test_what_outlives_its_runtime_is_still_found_and_named(tmp_path: Path
     async def agent(ctx: Context) -> None:
         await ctx.step("deaf", deaf.goes_on)
 
-    async with stage(tmp_path / "runs.db", agent=agent) as runtime:
+    async with runtime_with(tmp_path / "runs.db", agent=agent) as runtime:
         run = await runtime.start("agent", run_id="r1")
         await deaf.begun.wait()
         await run.cancel(by="ana")
         await run.cancel(by="ana", now=True)
-        await run.reached(S.CANCELLED)
+        await run.wait_for(RunState.CANCELLED)
     pulled = await engage(runtime)
     [left] = pulled.left
     assert left.what.startswith("step 'deaf' of run r1 in process ")
@@ -425,7 +417,7 @@ async def test_what_outlives_its_runtime_is_still_found_and_named(tmp_path: Path
 
 
 async def test_an_undo_stops_too_and_goes_on_after_the_release(tmp_path: Path) -> None:
-    world = World()
+    world = OutsideWorld()
 
     async def take_back(call: Call) -> None:
         world.begun.set()
@@ -440,18 +432,18 @@ async def test_an_undo_stops_too_and_goes_on_after_the_release(tmp_path: Path) -
         await ctx.tool(send, "letter")
         await ctx.ask("go on?")
 
-    async with stage(tmp_path / "runs.db", agent=agent) as runtime:
+    async with runtime_with(tmp_path / "runs.db", agent=agent) as runtime:
         run = await runtime.start("agent", run_id="r1")
-        await run.reached(S.WAITING)
+        await run.wait_for(RunState.WAITING)
         await run.cancel(by="ana")
         await world.begun.wait()
         await engage(runtime)
-        assert (await run.look()).state is S.CANCELLING
+        assert (await run.snapshot()).state is RunState.CANCELLING
         assert world.did == ["letter"]
         world.go_on.set()
         begun = len(await happened(runtime, "r1", UndoStarted))
         await release(runtime)
-        await run.reached(S.CANCELLED)
+        await run.wait_for(RunState.CANCELLED)
         assert len(await happened(runtime, "r1", UndoStarted)) == begun + 1
     assert world.did == ["letter", "took letter back"]
 
@@ -463,7 +455,7 @@ async def test_a_model_call_is_cut_at_its_socket(tmp_path: Path) -> None:
         await shown(run, "And so")
         await engage(here.runtime)
         await asyncio.to_thread(here.provider.wait_closed, 0)
-        await run.reached(S.PAUSED)
+        await run.wait_for(RunState.PAUSED)
         assert len(here.provider.seen) == 1
 
 
@@ -473,24 +465,24 @@ async def test_also_while_somebody_holds_the_loop(tmp_path: Path) -> None:
         run = await here.start("write")
         await shown(run, "And so")
         note = new_note(by="ana", reason="", via="test")
-        here.runtime.journal.flags.raise_it(ALL, note)
+        here.runtime.journal.kill_switch.flags.raise_it(ALL, note)
         here.provider.wait_closed(0)  # in this very loop
-        await run.reached(S.PAUSED)
+        await run.wait_for(RunState.PAUSED)
 
 
 async def test_what_is_not_engaged_cannot_be_released(tmp_path: Path) -> None:
-    async with stage(tmp_path / "runs.db", agent=_nothing) as runtime:
+    async with runtime_with(tmp_path / "runs.db", agent=_nothing) as runtime:
         await engage(runtime, Scope("agent", "other"))
         with pytest.raises(InvalidInput, match="not engaged for everything"):
             await release(runtime)
         assert await (await runtime.start("agent")).result() is None
         await release(runtime, Scope("agent", "other"))
-        assert runtime.journal.flags.raised() == []
+        assert runtime.journal.kill_switch.flags.raised() == []
 
 
 async def test_a_store_in_memory_has_none(tmp_path: Path) -> None:
-    async with stage(agent=_nothing) as runtime:
-        assert not runtime.journal.flags
+    async with runtime_with(agent=_nothing) as runtime:
+        assert not runtime.journal.kill_switch.flags
         run = await runtime.start("agent")
         await run.result()
         assert "completed" in await names(runtime, run.id)

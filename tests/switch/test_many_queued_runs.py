@@ -9,13 +9,13 @@ from typing import Any
 import apsw
 import pytest
 
-import pullcord.cli.switch_records as records
+import pullcord.cli.commands.kill_switch_records as records
 from pullcord.core.events import Created
 from pullcord.core.states import RunState
 from pullcord.core.values import NULL
 from pullcord.journal.journal import Journal
-from pullcord.journal.ledger import Append
-from pullcord.journal.sqlite import SqliteStore
+from pullcord.journal.rules.ledger import Append
+from pullcord.journal.sqlite.backend import SqliteStore
 from pullcord.journal.store import Transaction
 from pullcord.killswitch.flags import Flags, Scope, new_note
 from pullcord.killswitch.pulled import Pulled
@@ -104,8 +104,8 @@ async def test_so_does_a_release_through_a_runtime(tmp_path: Path) -> None:
     async with Journal.open(tmp_path / "runs.db") as journal:
         born = Created(agent="a", thread="t", input=NULL)
         await journal.append(Append(run_id="r1", events=[born], expected_seq=0))
-        journal.flags.raise_it(Scope(), new_note(by="ana", reason="", via="test"))
-        await journal.release_switch(Scope(), by="ana", reason="", via="test")
+        journal.kill_switch.flags.raise_it(Scope(), new_note(by="ana", reason="", via="test"))
+        await journal.kill_switch.release(Scope(), by="ana", reason="", via="test")
         assert (await journal.load("r1")).state is RunState.PAUSED
 
 

@@ -28,14 +28,14 @@ from pullcord.core.events import Created
 from pullcord.core.values import NULL
 from pullcord.errors import KillSwitchEngaged
 from pullcord.journal.journal import Journal
-from pullcord.journal.ledger import Append, Ledger
-from pullcord.journal.sqlite import SqliteStore
+from pullcord.journal.rules.ledger import Append, Ledger
+from pullcord.journal.sqlite.backend import SqliteStore
 from pullcord.killswitch.flags import Flags, Scope, new_note
 from pullcord.killswitch.pulled import Pulled
-from pullcord.server.keeper import Keeper
+from pullcord.server.credentials import Keeper
 from tests.conftest import FULL
-from tests.switch.house import ROOT, House, house
 from tests.switch.oddities import ODDITIES, put
+from tests.switch.store_with_processes import ROOT, StoreWithProcesses, store_with_processes
 
 BOUND_S: Final = 60.0  # (a hang lasts for ever; a loaded machine does not)
 ELSEWHERE: Final = "p1m000000000000-1-1-abcdef"  # of a machine that is not ours
@@ -147,14 +147,14 @@ def _is_told(error: Exception) -> bool:
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> Iterator[House]:
-    with house(tmp_path) as opened:
+def home(tmp_path: Path) -> Iterator[StoreWithProcesses]:
+    with store_with_processes(tmp_path) as opened:
         yield opened
 
 
 @pytest.mark.parametrize("file", ["kill-switch", "kill-switches"])
 def test_a_pipe_for_a_flag_ends_the_tools_of_a_runtime_that_stands_still(
-    home: House, file: str
+    home: StoreWithProcesses, file: str
 ) -> None:
     process = home.opens("tools=2")
     home.has_begun(works=2)
@@ -164,7 +164,7 @@ def test_a_pipe_for_a_flag_ends_the_tools_of_a_runtime_that_stands_still(
 
 
 def test_a_pipe_for_a_flag_keeps_no_warden_from_ending_the_tools_of_a_dead_runtime(
-    home: House,
+    home: StoreWithProcesses,
 ) -> None:
     process = home.opens("tools=2")
     home.has_begun(works=2)

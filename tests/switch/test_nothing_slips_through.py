@@ -12,21 +12,20 @@ from pathlib import Path
 
 import pytest
 
-from pullcord import Call, Context, Habits, tool
-from pullcord import RunState as S
+from pullcord import Call, Context, RunState, Timing, tool
 from pullcord.core.commands import Resume
 from pullcord.core.events import Created, LimitReached
 from pullcord.core.values import NULL
 from pullcord.journal.journal import Journal
-from pullcord.journal.ledger import Append
+from pullcord.journal.rules.ledger import Append
 from pullcord.killswitch.asking import Asked
 from pullcord.killswitch.engaging import pull
 from pullcord.killswitch.flags import Flags, Scope, new_note
 from pullcord.killswitch.presence import Present, announce, present
 from pullcord.limits import MaxSteps
 from pullcord.process import new_owner
-from tests.runs.stage import World, stage
-from tests.switch.test_held_runs import engage, release
+from tests.runs.observed_runs import OutsideWorld, runtime_with
+from tests.switch.pulling import engage, release
 
 
 class Stairs:
@@ -43,7 +42,7 @@ class Stairs:
 
 
 async def test_what_is_to_be_released_is_released_after_the_switch_is(tmp_path: Path) -> None:
-    world = World()
+    world = OutsideWorld()
 
     async def let_go(what: str) -> None:
         world.did.append(f"{what} begins")
@@ -56,12 +55,12 @@ async def test_what_is_to_be_released_is_released_after_the_switch_is(tmp_path: 
         await ctx.defer(let_go, "session")
         return "done"
 
-    async with stage(tmp_path / "runs.db", agent=agent) as runtime:
+    async with runtime_with(tmp_path / "runs.db", agent=agent) as runtime:
         run = await runtime.start("agent", run_id="r1")
         await world.begun.wait()
         assert (await engage(runtime)).left == []
         world.go_on.set()
-        await run.reached(S.PAUSED)
+        await run.wait_for(RunState.PAUSED)
         assert world.did == ["session begins"]
         await release(runtime)
         await run.resume(by="ana")
@@ -88,9 +87,9 @@ async def test_an_undo_in_a_thread_is_named(tmp_path: Path) -> None:
         await ctx.tool(send)
         await ctx.ask("And now?")
 
-    async with stage(tmp_path / "runs.db", agent=agent) as runtime:
+    async with runtime_with(tmp_path / "runs.db", agent=agent) as runtime:
         run = await runtime.start("agent", run_id="r1")
-        await run.reached(S.WAITING)
+        await run.wait_for(RunState.WAITING)
         await run.cancel(by="ana")
         await stairs.begun.wait()
         named = [one.what for one in (await engage(runtime)).left]
@@ -119,7 +118,9 @@ async def test_a_server_that_pulls_it_does_not_kill_itself(
     async def agent(ctx: Context) -> None:
         await ctx.tool(climb)
 
-    async with stage(tmp_path / "runs.db", habits=Habits(killable=True), agent=agent) as runtime:
+    async with runtime_with(
+        tmp_path / "runs.db", timing=Timing(killable=True), agent=agent
+    ) as runtime:
         await runtime.start("agent", run_id="r1")
         await stairs.begun.wait()
         pulled = await engage(runtime)
@@ -152,7 +153,7 @@ def test_another_users_process_is_not_answered(monkeypatch: pytest.MonkeyPatch) 
 
 
 async def test_an_agent_whose_other_branch_waits_at_a_door_is_named(tmp_path: Path) -> None:
-    world = World()
+    world = OutsideWorld()
 
     async def deaf() -> None:
         while not world.go_on.is_set():
@@ -168,9 +169,9 @@ async def test_an_agent_whose_other_branch_waits_at_a_door_is_named(tmp_path: Pa
         finally:
             asking.cancel()
 
-    async with stage(tmp_path / "runs.db", agent=agent) as runtime:
+    async with runtime_with(tmp_path / "runs.db", agent=agent) as runtime:
         run = await runtime.start("agent", run_id="r1")
-        await run.reached(S.WAITING)
+        await run.wait_for(RunState.WAITING)
         [named] = (await engage(runtime)).left
         world.go_on.set()
         assert named.what.startswith("the agent of run r1")
@@ -178,7 +179,7 @@ async def test_an_agent_whose_other_branch_waits_at_a_door_is_named(tmp_path: Pa
 
 @pytest.mark.parametrize("is_detached", [False, True])
 async def test_children_are_held_with_whom_they_work_for(tmp_path: Path, is_detached: bool) -> None:
-    world, born = World(), asyncio.get_running_loop().create_future()
+    world, born = OutsideWorld(), asyncio.get_running_loop().create_future()
 
     async def worker(ctx: Context) -> None:
         await ctx.ask("May I?")
@@ -189,26 +190,26 @@ async def test_children_are_held_with_whom_they_work_for(tmp_path: Path, is_deta
         born.set_result(child.run_id)
         await ctx.ask("And now?")
 
-    async with stage(tmp_path / "runs.db", boss=boss, worker=worker) as runtime:
+    async with runtime_with(tmp_path / "runs.db", boss=boss, worker=worker) as runtime:
         run = await runtime.start("boss", run_id="r1")
         child = await runtime.get(await born)
-        await run.reached(S.WAITING)
-        await child.reached(S.WAITING)
+        await run.wait_for(RunState.WAITING)
+        await child.wait_for(RunState.WAITING)
         await engage(runtime, Scope("agent", "boss"))
-        await run.reached(S.PAUSED)
-        held, _ = await runtime.journal.held()
+        await run.wait_for(RunState.PAUSED)
+        held, _ = await runtime.journal.kill_switch.held()
         assert (child.id in held) is not is_detached
         if is_detached:
-            assert (await child.look()).state is S.WAITING
+            assert (await child.snapshot()).state is RunState.WAITING
         else:
-            await child.reached(S.PAUSED)
+            await child.wait_for(RunState.PAUSED)
             said = await runtime.journal.command(child.id, Resume(by="ana"))
             assert (said.verdict, said.reason) == ("rejected", "kill_switch")
         await release(runtime, Scope("agent", "boss"))
 
 
 async def test_a_run_that_wraps_up_has_no_last_word(tmp_path: Path) -> None:
-    world = World()
+    world = OutsideWorld()
 
     async def agent(ctx: Context) -> str:
         for number in range(9):
@@ -223,16 +224,16 @@ async def test_a_run_that_wraps_up_has_no_last_word(tmp_path: Path) -> None:
             await world.go_on.wait()
             await ctx.say("one more thing")
 
-    async with stage(tmp_path / "runs.db", agent=wraps_up) as runtime:
+    async with runtime_with(tmp_path / "runs.db", agent=wraps_up) as runtime:
         run = await runtime.start("agent", run_id="r1", limits=MaxSteps(2), on_exhausted="wrap_up")
         await world.begun.wait()
-        assert (await run.look()).state is S.STOPPING
+        assert (await run.snapshot()).state is RunState.STOPPING
         await engage(runtime)
-        await run.reached(S.STOPPED)
+        await run.wait_for(RunState.STOPPED)
         world.go_on.set()
         await release(runtime)
-        assert (await run.look()).state is S.STOPPED
-        assert not await runtime.journal.live_text("r1")
+        assert (await run.snapshot()).state is RunState.STOPPED
+        assert not await runtime.journal.live_text.unended("r1")
 
 
 async def test_nor_has_one_whose_process_died_before_it(tmp_path: Path) -> None:
@@ -247,11 +248,11 @@ async def test_nor_has_one_whose_process_died_before_it(tmp_path: Path) -> None:
             Append(run_id="r1", events=[reached], expected_seq=2, epoch=claim.lease.epoch)
         )
         await journal.release(claim.lease)
-        assert (await journal.load("r1")).state is S.STOPPING
-        journal.flags.raise_it(Scope(), new_note(by="ana", reason="", via="test"))
-        assert await journal.hold() == ["r1"]
-        assert (await journal.load("r1")).state is S.STOPPED
-        assert await journal.hold() == []
+        assert (await journal.load("r1")).state is RunState.STOPPING
+        journal.kill_switch.flags.raise_it(Scope(), new_note(by="ana", reason="", via="test"))
+        assert await journal.kill_switch.hold() == ["r1"]
+        assert (await journal.load("r1")).state is RunState.STOPPED
+        assert await journal.kill_switch.hold() == []
 
 
 # --- pulling it ---

@@ -14,10 +14,10 @@ from urllib.parse import quote
 import pytest
 
 from pullcord.core.stops import decode_entry
-from pullcord.journal.opening import opened
+from pullcord.journal.open_store import opened
 from pullcord.killswitch.flags import Scope
 from tests.postgres.server import Server, serving
-from tests.switch.house import ROOT, House, house
+from tests.switch.store_with_processes import ROOT, StoreWithProcesses, store_with_processes
 
 
 class Said(NamedTuple):
@@ -35,13 +35,17 @@ def server() -> Iterator[Server]:
 
 
 @pytest.fixture
-def home(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[House]:
+def home(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[StoreWithProcesses]:
     monkeypatch.setenv("PULLCORD_STATE", str(tmp_path / "state"))
-    with house(tmp_path, server.url("pullcord")) as opened_house:
+    with store_with_processes(tmp_path, server.url("pullcord")) as opened_house:
         yield opened_house
 
 
-def kill_switch(home: House, act: str, *, before: Path | None = None, store: str = "") -> Said:
+def kill_switch(
+    home: StoreWithProcesses, act: str, *, before: Path | None = None, store: str = ""
+) -> Said:
     """The command itself, in a process of its own. `before`: a folder whose modules come first."""
     path = f"{before}:{ROOT / 'src'}" if before else str(ROOT / "src")
     began = time.monotonic()
@@ -66,11 +70,11 @@ def kill_switch(home: House, act: str, *, before: Path | None = None, store: str
     return Said(done.returncode, json.loads(done.stdout), time.monotonic() - began)
 
 
-def is_quiet(home: House, since_ns: int) -> bool:
+def is_quiet(home: StoreWithProcesses, since_ns: int) -> bool:
     return not [what for what, at_ns in home.starts() if at_ns > since_ns]
 
 
-def is_held(home: House) -> bool:
+def is_held(home: StoreWithProcesses) -> bool:
     return set(home.states().values()) == {"paused"}
 
 
@@ -84,7 +88,11 @@ def is_held(home: House) -> bool:
     ],
 )
 def test_the_switch_works_without_the_server(
-    home: House, server: Server, kind: str, absent: str, capsys: pytest.CaptureFixture[str]
+    home: StoreWithProcesses,
+    server: Server,
+    kind: str,
+    absent: str,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     process = home.opens("beats=2", "tools=3", "sleeps=1", "ignores=1", "threads=1", kind=kind)
     home.has_begun(beat=20, works=3, sleeps=1, ignores=1, threads=1)
@@ -137,7 +145,9 @@ def test_the_switch_works_without_the_server(
     assert {"SwitchEngaged", "SwitchReleased"} <= kinds
 
 
-def test_it_needs_no_driver_of_the_database_either(home: House, tmp_path: Path) -> None:
+def test_it_needs_no_driver_of_the_database_either(
+    home: StoreWithProcesses, tmp_path: Path
+) -> None:
     """Whatever keeps it from being loaded."""
     home.opens("beats=2", "tools=2")
     home.has_begun(beat=20, works=2)
@@ -153,7 +163,9 @@ def test_it_needs_no_driver_of_the_database_either(home: House, tmp_path: Path) 
     assert is_quiet(home, acknowledged_ns)
 
 
-def test_a_store_that_nobody_here_has_opened_is_not_said_to_be_stopped(home: House) -> None:
+def test_a_store_that_nobody_here_has_opened_is_not_said_to_be_stopped(
+    home: StoreWithProcesses,
+) -> None:
     """The same database may have another name: then it would be another switch."""
     home.opens("waits=1")
     named = subprocess.run(
@@ -169,7 +181,7 @@ def test_a_store_that_nobody_here_has_opened_is_not_said_to_be_stopped(home: Hou
 
 
 def test_who_has_opened_the_same_store_by_another_name_is_named(
-    home: House, server: Server, tmp_path: Path
+    home: StoreWithProcesses, server: Server, tmp_path: Path
 ) -> None:
     """The other name was used here too, by whoever looked before pulling it."""
     process = home.opens("tools=1")
@@ -190,7 +202,7 @@ def test_who_has_opened_the_same_store_by_another_name_is_named(
     assert not home.living()
 
 
-def test_a_release_needs_the_server(home: House, server: Server) -> None:
+def test_a_release_needs_the_server(home: StoreWithProcesses, server: Server) -> None:
     """It is written down before it is done."""
     home.opens("tools=1")
     home.has_begun(works=1)

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from pullcord.cli import switch, switch_records
+from pullcord.cli.commands import kill_switch, kill_switch_records
 from pullcord.cli.main import main
 from pullcord.core.states import RunState
-from pullcord.journal.sqlite import SqliteStore
+from pullcord.journal.sqlite.backend import SqliteStore
 from tests.cli.serving import Serving, serve
 from tests.cli.terminal import Terminal
 
@@ -174,8 +174,8 @@ def test_a_store_that_says_nothing_is_not_waited_for(
 
     store = tmp_path / "runs.db"
     SqliteStore(store).close()
-    monkeypatch.setattr(switch, "_RECORDED_S", 0.05)
-    monkeypatch.setattr(switch_records, "hold", hangs)
+    monkeypatch.setattr(kill_switch, "_RECORDED_S", 0.05)
+    monkeypatch.setattr(kill_switch_records, "hold", hangs)
     try:
         status = main(["kill-switch", "engage", "--store", str(store)])
     finally:

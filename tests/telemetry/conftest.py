@@ -2,12 +2,12 @@
 
 import pytest
 
-from pullcord.runtime import housekeeping
+from pullcord.runtime import worker
 from tests.telemetry.lab import Lab
 
 
 @pytest.fixture
 def lab(monkeypatch: pytest.MonkeyPatch) -> Lab:
     made = Lab()
-    monkeypatch.setattr(housekeeping, "observer", made.observer)
+    monkeypatch.setattr(worker, "observer", made.observer)
     return made

@@ -19,14 +19,12 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ParentBased
 from opentelemetry.trace import SpanKind, StatusCode
 
 import pullcord
-from pullcord import Context, Habits, RunState, guard
+from pullcord import Context, RunState, Timing, guard
 from pullcord.limits import MaxSteps
-from pullcord.runtime import housekeeping
+from pullcord.runtime import worker
 from pullcord.testing.scripted import Call, Say, ScriptedModel
-from tests.runs.stage import BOUND_S
+from tests.runs.observed_runs import BOUND_S
 from tests.telemetry.lab import Lab
-
-S = RunState
 
 
 @pullcord.tool(effect="none")
@@ -62,7 +60,7 @@ async def test_a_life_and_what_is_done_in_it_are_spans(lab: Lab) -> None:
         pullcord.open(":memory:", agents={"office": office}) as runtime,
     ):
         run = await runtime.start("office", thread="t1")
-        await run.reached(S.WAITING)
+        await run.wait_for(RunState.WAITING)
     life = lab.one("invoke_agent office")
     assert life.attributes == {
         "gen_ai.operation.name": "invoke_agent",
@@ -92,10 +90,10 @@ async def test_a_run_that_is_paused_and_goes_on_is_one_trace_with_links(lab: Lab
         pullcord.open(":memory:", agents={"office": office}) as runtime,
     ):
         run = await runtime.start("office")
-        await run.reached(S.WAITING)
+        await run.wait_for(RunState.WAITING)
         await run.pause(by="bo", reason="lunch", via="page, session")
         await run.resume(by="bo")
-        await run.answer((await run.look()).open_questions()[0], "red")
+        await run.answer((await run.snapshot()).open_questions()[0], "red")
         await run.result()
     first, *others = lab.spans("invoke_agent")
     assert others
@@ -125,11 +123,11 @@ async def test_it_is_one_trace_across_processes_that_come_and_go(lab: Lab, tmp_p
         begun.set()
         return str(await ctx.ask("Which?"))
 
-    habits = Habits(shutdown_grace_s=0.01, park_after_s=0.01)
+    timing = Timing(shutdown_grace_s=0.01, park_after_s=0.01)
     async with asyncio.timeout(BOUND_S):
         for _ in range(3):
             async with pullcord.open(
-                tmp_path / "r.db", agents={"long": long}, habits=habits
+                tmp_path / "r.db", agents={"long": long}, timing=timing
             ) as runtime:
                 begun.clear()
                 handles = await runtime.list()
@@ -138,7 +136,7 @@ async def test_it_is_one_trace_across_processes_that_come_and_go(lab: Lab, tmp_p
                 else:
                     await (await runtime.get("r1")).redirect("think", by="ana")
                 await begun.wait()
-                await (await runtime.get("r1")).reached(S.WAITING)
+                await (await runtime.get("r1")).wait_for(RunState.WAITING)
     lives = lab.spans("invoke_agent")
     assert len(lives) >= 3
     assert len({life.context.trace_id for life in lives}) == 1
@@ -160,7 +158,7 @@ async def test_a_cancel_is_no_error_and_says_who(lab: Lab) -> None:
         run = await runtime.start("busy")
         await begun.wait()
         await run.cancel(by="ana", reason="looks unsafe")
-        await run.reached(S.CANCELLED)
+        await run.wait_for(RunState.CANCELLED)
     life = lab.one("invoke_agent")
     assert life.status.status_code is StatusCode.UNSET
     assert life.attributes
@@ -184,11 +182,11 @@ async def test_a_cancel_of_a_run_at_rest_is_in_the_trace_too(lab: Lab) -> None:
         pullcord.open(":memory:", agents={"office": office}) as runtime,
     ):
         run = await runtime.start("office")
-        await run.reached(S.WAITING)
+        await run.wait_for(RunState.WAITING)
         await run.redirect("the blue one", by="bo")
-        await run.reached(S.WAITING)
+        await run.wait_for(RunState.WAITING)
         await run.cancel(by="ana")
-        await run.reached(S.CANCELLED)
+        await run.wait_for(RunState.CANCELLED)
     names = [event.name for span in lab.spans("invoke_agent") for event in span.events]
     assert names == ["pullcord.redirected", "pullcord.cancel_requested"]
     assert lab.spans("invoke_agent")[-1].attributes is not None
@@ -201,7 +199,7 @@ async def test_a_failure_is_an_error_by_its_class_alone(lab: Lab) -> None:
         pullcord.open(":memory:", agents={"fails": fails}) as runtime,
     ):
         run = await runtime.start("fails")
-        await run.reached(S.FAILED)
+        await run.wait_for(RunState.FAILED)
     for name, kind in (("invoke_agent", "StepError"), ("step count", "LookupError")):
         span = lab.one(name)
         assert span.status.status_code is StatusCode.ERROR
@@ -226,9 +224,9 @@ async def test_limits_and_guards_are_events(lab: Lab) -> None:
         pullcord.open(":memory:", agents=agents, guards=[watch]) as runtime,
     ):
         run = await runtime.start("counts", limits=MaxSteps(2), on_exhausted="stop")
-        await run.reached(S.STOPPED)
+        await run.wait_for(RunState.STOPPED)
         run = await runtime.start("says")
-        await run.reached(S.CANCELLED)
+        await run.wait_for(RunState.CANCELLED)
     [limit] = list(lab.one("invoke_agent counts").events)
     assert limit.name == "pullcord.limit_reached"
     assert limit.attributes
@@ -315,15 +313,15 @@ async def test_what_the_program_does_not_sample_is_not_exported(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     lab = Lab(sampler=ParentBased(ALWAYS_OFF))
-    monkeypatch.setattr(housekeeping, "observer", lab.observer)
+    monkeypatch.setattr(worker, "observer", lab.observer)
     async with (
         asyncio.timeout(BOUND_S),
         pullcord.open(":memory:", agents={"office": office}) as runtime,
     ):
         run = await runtime.start("office")
-        await run.reached(S.WAITING)
+        await run.wait_for(RunState.WAITING)
         await run.redirect("go on", by="ana")
-        await run.reached(S.WAITING)
+        await run.wait_for(RunState.WAITING)
     assert lab.spans() == []
 
 
@@ -344,8 +342,8 @@ async def test_an_exporter_that_fails_harms_no_run(
         pullcord.open(":memory:", agents={"office": office}) as runtime,
     ):
         run = await runtime.start("office")
-        await run.reached(S.WAITING)
-        await run.answer((await run.look()).open_questions()[0], "red")
+        await run.wait_for(RunState.WAITING)
+        await run.answer((await run.snapshot()).open_questions()[0], "red")
         assert await run.result() == "red"
     assert "Telemetry failed" in caplog.text
 
@@ -366,7 +364,7 @@ async def test_stops_are_counted_and_timed(lab: Lab) -> None:
         carried = {p.attributes["pullcord.run.state"]: p.value for p in lab.points("pullcord.runs")}
         assert carried["running"] == 1
         await run.cancel(by="ana")
-        await run.reached(S.CANCELLED)
+        await run.wait_for(RunState.CANCELLED)
     assert {p.value for p in lab.points("pullcord.runs")} == {0}
     [stop] = lab.points("pullcord.stops")
     assert (stop.value, dict(stop.attributes)) == (

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pullcord
 from pullcord import Context
-from pullcord.cli.live_session import Session
+from pullcord.cli.live.session import KeySession
 
 
 def _is_open(name: str) -> bool:
@@ -114,7 +114,7 @@ async def breaks_the_bar(ctx: Context) -> str:
     def breaks(*_: object) -> None:
         raise RuntimeError("planted")
 
-    Session.bar = breaks  # type: ignore[method-assign]
+    KeySession.bar = breaks  # type: ignore[method-assign]
     return await ctx.step("wait", gate, "end")
 
 

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pullcord
-from pullcord import Agent, Context
+from pullcord import AgentConfig, Context
 from tests.terminal.payloads import PAYLOADS
 
 ALL = list(PAYLOADS.values())
@@ -78,4 +78,4 @@ async def pays(ctx: Context) -> str:
     return await ctx.tool(pay, arguments, "".join(ALL))
 
 
-hostile_name = Agent(works)
+hostile_name = AgentConfig(works)

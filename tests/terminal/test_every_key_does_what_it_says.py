@@ -9,32 +9,20 @@ import pytest
 from pullcord.core.events import Answered, CancelRequested, PauseRequested, Redirected, Resumed
 from pullcord.core.run import Run
 from pullcord.core.states import RunState
-from pullcord.journal.reading import records_of
-from pullcord.journal.sqlite import SqliteStore
-from tests.terminal.tty import ENTER, ESC, Desk, agent
-
-S = RunState
+from tests.terminal.records import events
+from tests.terminal.tty import ENTER, ESC, StoreWithTerminals, agent
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Desk:
-    return Desk(tmp_path)
-
-
-def events(desk: Desk, kind: type, run_id: str = "r1") -> list[object]:
-    store = SqliteStore(desk.store)
-    try:
-        records = store.read(lambda view: records_of(view, run_id))
-    finally:
-        store.close()
-    return [record.event for record in records if isinstance(record.event, kind)]
+def desk(tmp_path: Path) -> StoreWithTerminals:
+    return StoreWithTerminals(tmp_path)
 
 
 def has_begun(run: Run) -> bool:
     return bool(run.open_steps())
 
 
-def test_running_p_pauses_and_p_resumes(desk: Desk) -> None:
+def test_running_p_pauses_and_p_resumes(desk: StoreWithTerminals) -> None:
     with desk.tty("run", agent("planned"), "--run-id", "r1") as at:
         at.shows("● Running · step 1 of 2 · one", "p Pause", "resume keeps", "c Cancel")
         at.press("p")
@@ -56,7 +44,7 @@ def test_running_p_pauses_and_p_resumes(desk: Desk) -> None:
         assert at.is_as_it_was
 
 
-def test_pausing_p_again_cuts_nothing_that_may_not_be_done_twice(desk: Desk) -> None:
+def test_pausing_p_again_cuts_nothing_that_may_not_be_done_twice(desk: StoreWithTerminals) -> None:
     with desk.tty("run", agent("stubborn"), "--run-id", "r1") as at:
         at.shows("● Running · charge")
         at.press("p")
@@ -65,7 +53,7 @@ def test_pausing_p_again_cuts_nothing_that_may_not_be_done_twice(desk: Desk) -> 
         at.shows("Cut now: charge may not be done twice")
 
 
-def test_r_redirects_and_shows_the_difference_while_it_is_written(desk: Desk) -> None:
+def test_r_redirects_and_shows_the_difference_while_it_is_written(desk: StoreWithTerminals) -> None:
     with desk.tty("run", agent("planned"), "--run-id", "r1") as at:
         at.shows("● Running · step 1 of 2")
         at.press("r")
@@ -81,7 +69,7 @@ def test_r_redirects_and_shows_the_difference_while_it_is_written(desk: Desk) ->
         assert (told.instruction, told.via) == ("two, EU only", "terminal")
 
 
-def test_esc_closes_what_is_open_and_only_then_pauses(desk: Desk) -> None:
+def test_esc_closes_what_is_open_and_only_then_pauses(desk: StoreWithTerminals) -> None:
     with desk.tty("run", agent("planned"), "--run-id", "r1") as at:
         at.shows("● Running · step 1 of 2")
         at.press("r", "x")
@@ -97,7 +85,7 @@ def test_esc_closes_what_is_open_and_only_then_pauses(desk: Desk) -> None:
         assert len(events(desk, PauseRequested)) == 1
 
 
-def test_c_asks_for_a_second_press_and_any_other_key_lets_go(desk: Desk) -> None:
+def test_c_asks_for_a_second_press_and_any_other_key_lets_go(desk: StoreWithTerminals) -> None:
     with desk.tty("run", agent("planned"), "--run-id", "r1") as at:
         at.shows("● Running · step 1 of 2")
         at.press("c")
@@ -116,7 +104,7 @@ def test_c_asks_for_a_second_press_and_any_other_key_lets_go(desk: Desk) -> None
         assert "not attempted" in at.vt.text
 
 
-def test_a_answers_a_question_in_place(desk: Desk) -> None:
+def test_a_answers_a_question_in_place(desk: StoreWithTerminals) -> None:
     with desk.tty("run", agent("asks"), "--run-id", "r1") as at:
         at.shows("? Waiting for you · ship it?", "a Review")
         at.press("a", '{"not": json', ENTER)
@@ -129,7 +117,7 @@ def test_a_answers_a_question_in_place(desk: Desk) -> None:
         assert answered.via == "terminal"
 
 
-def test_a_shows_the_true_call_and_y_allows_it(desk: Desk) -> None:
+def test_a_shows_the_true_call_and_y_allows_it(desk: StoreWithTerminals) -> None:
     with desk.tty("run", agent("pays"), "--run-id", "r1") as at:
         at.shows("? Waiting for you · approve pay")
         at.press("a")
@@ -141,7 +129,7 @@ def test_a_shows_the_true_call_and_y_allows_it(desk: Desk) -> None:
         assert "paid 5 to bo" in at.vt.text
 
 
-def test_n_denies_with_a_reason_that_the_agent_is_told(desk: Desk) -> None:
+def test_n_denies_with_a_reason_that_the_agent_is_told(desk: StoreWithTerminals) -> None:
     with desk.tty("run", agent("pays"), "--run-id", "r1") as at:
         at.shows("approve pay")
         at.press("a")
@@ -152,7 +140,9 @@ def test_n_denies_with_a_reason_that_the_agent_is_told(desk: Desk) -> None:
         assert "too much" in at.vt.text[at.vt.text.index("told: ") :]
 
 
-def test_e_changes_the_arguments_in_a_line_and_it_is_asked_about_anew(desk: Desk) -> None:
+def test_e_changes_the_arguments_in_a_line_and_it_is_asked_about_anew(
+    desk: StoreWithTerminals,
+) -> None:
     with desk.tty("run", agent("pays"), "--run-id", "r1") as at:
         at.shows("approve pay")
         at.press("a")
@@ -169,7 +159,7 @@ def test_e_changes_the_arguments_in_a_line_and_it_is_asked_about_anew(desk: Desk
         at.shows("eur = 1")
 
 
-def test_e_opens_the_editor_where_there_is_one(desk: Desk, tmp_path: Path) -> None:
+def test_e_opens_the_editor_where_there_is_one(desk: StoreWithTerminals, tmp_path: Path) -> None:
     editor = tmp_path / "editor"
     editor.write_text('#!/bin/sh\nsed -i s/5/7/ "$1"\n')
     editor.chmod(0o755)
@@ -183,17 +173,19 @@ def test_e_opens_the_editor_where_there_is_one(desk: Desk, tmp_path: Path) -> No
         at.shows("eur = 7")
 
 
-def test_a_call_that_does_not_fit_cannot_be_allowed_before_its_end_was_seen(desk: Desk) -> None:
+def test_a_call_that_does_not_fit_cannot_be_allowed_before_its_end_was_seen(
+    desk: StoreWithTerminals,
+) -> None:
     with desk.tty("run", agent("pays_a_lot"), "--run-id", "r1") as at:
         at.shows("approve pay")
         at.press("a")
         at.shows("May it do this: pay", "Space reads on; then y and n", "more lines")
         at.press("y")
         at.press_until(" ", "y allow this call")
-        assert desk.until(lambda _: True).state is S.WAITING
+        assert desk.until(lambda _: True).state is RunState.WAITING
 
 
-def test_plus_raises_a_limit_that_was_reached_and_says_to_what(desk: Desk) -> None:
+def test_plus_raises_a_limit_that_was_reached_and_says_to_what(desk: StoreWithTerminals) -> None:
     words = ("run", agent("counts"), "--run-id", "r1", "--limit", "steps=2")
     with desk.tty(*words) as at:
         at.shows("‖ Paused by its limits", "2/2 steps", "+ Raise the limit", "raise the limit")
@@ -206,7 +198,7 @@ def test_plus_raises_a_limit_that_was_reached_and_says_to_what(desk: Desk) -> No
         assert "4 of 4 steps" in at.vt.text
 
 
-def test_q_twice_gives_the_run_back_and_says_how_to_go_on(desk: Desk) -> None:
+def test_q_twice_gives_the_run_back_and_says_how_to_go_on(desk: StoreWithTerminals) -> None:
     with desk.tty("run", agent("asks"), "--run-id", "r1") as at:
         at.shows("? Waiting for you")
         at.press("q")
@@ -216,10 +208,10 @@ def test_q_twice_gives_the_run_back_and_says_how_to_go_on(desk: Desk) -> None:
         assert "Go on with: pullcord resume r1" in at.vt.text
         assert "pullcord answer r1 ship-it" in at.vt.text
         assert at.is_as_it_was
-    assert desk.reached(S.WAITING).pause is None
+    assert desk.reached(RunState.WAITING).pause is None
 
 
-def test_keys_that_cannot_be_pressed_say_why(desk: Desk) -> None:
+def test_keys_that_cannot_be_pressed_say_why(desk: StoreWithTerminals) -> None:
     with desk.tty("run", agent("planned"), "--run-id", "r1") as at:
         at.shows("● Running · step 1 of 2")
         at.press("a")
@@ -234,7 +226,7 @@ def test_keys_that_cannot_be_pressed_say_why(desk: Desk) -> None:
     assert desk.until(lambda _: True).cancel is None
 
 
-def test_cancelling_c_twice_stops_now(desk: Desk) -> None:
+def test_cancelling_c_twice_stops_now(desk: StoreWithTerminals) -> None:
     with desk.tty("run", agent("stubborn"), "--run-id", "r1") as at:
         at.shows("● Running · charge")
         at.press("c", "c")
@@ -247,7 +239,7 @@ def test_cancelling_c_twice_stops_now(desk: Desk) -> None:
         assert at.ended() == 3
 
 
-def test_a_pause_pressed_in_another_process_shows_here(desk: Desk) -> None:
+def test_a_pause_pressed_in_another_process_shows_here(desk: StoreWithTerminals) -> None:
     with desk.tty("run", agent("planned"), "--run-id", "r1") as at:
         at.shows("● Running · step 1 of 2")
         desk("pause", "r1", "--by", "bo", "--reason", "check the join first")
@@ -259,7 +251,7 @@ def test_a_pause_pressed_in_another_process_shows_here(desk: Desk) -> None:
 
 
 def test_the_text_streams_above_and_a_piped_stdout_has_only_what_is_said(
-    desk: Desk, tmp_path: Path
+    desk: StoreWithTerminals, tmp_path: Path
 ) -> None:
     with desk.tty("run", agent("speaks"), "--run-id", "r1", rows=20) as at:
         at.shows("first words", "● Running")

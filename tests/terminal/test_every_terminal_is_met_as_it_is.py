@@ -11,17 +11,15 @@ from pathlib import Path
 import pytest
 
 from pullcord.core.states import RunState
-from tests.terminal.tty import CTRL_C, Desk, agent
-
-S = RunState
+from tests.terminal.tty import CTRL_C, StoreWithTerminals, agent
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Desk:
-    return Desk(tmp_path)
+def desk(tmp_path: Path) -> StoreWithTerminals:
+    return StoreWithTerminals(tmp_path)
 
 
-def test_in_sixty_columns_everything_that_matters_is_there(desk: Desk) -> None:
+def test_in_sixty_columns_everything_that_matters_is_there(desk: StoreWithTerminals) -> None:
     limits = ("--limit", "steps=40", "--limit", "usd=2")
     with desk.tty("run", agent("planned"), "--run-id", "r1", *limits, columns=60) as at:
         at.shows("● Running · step 1 of 2", "1/40 steps  $0.00/$2.00  00:0")
@@ -29,7 +27,9 @@ def test_in_sixty_columns_everything_that_matters_is_there(desk: Desk) -> None:
         assert max(map(len, shown.splitlines())) <= 60
 
 
-def test_a_resize_moves_the_bar_to_the_new_foot_and_leaves_nothing_behind(desk: Desk) -> None:
+def test_a_resize_moves_the_bar_to_the_new_foot_and_leaves_nothing_behind(
+    desk: StoreWithTerminals,
+) -> None:
     with desk.tty("run", agent("speaks"), "--run-id", "r1", columns=80, rows=24) as at:
         desk.open_gate("more")
         at.shows("without an end", "● Running")
@@ -48,14 +48,14 @@ def test_a_resize_moves_the_bar_to_the_new_foot_and_leaves_nothing_behind(desk: 
             assert "without an end" in shown
 
 
-def test_a_low_terminal_keeps_the_state_and_the_keys(desk: Desk) -> None:
+def test_a_low_terminal_keeps_the_state_and_the_keys(desk: StoreWithTerminals) -> None:
     with desk.tty("run", agent("planned"), "--run-id", "r1", rows=6) as at:
         at.until(lambda vt: "● Running · step 1 of 2" in vt.text and "p Pause" in vt.text)
         at.press("r", "x")
         at.shows("↪ x▏")
 
 
-def test_without_colour_there_is_none(desk: Desk) -> None:
+def test_without_colour_there_is_none(desk: StoreWithTerminals) -> None:
     with desk.tty("run", agent("asks"), "--run-id", "r1", NO_COLOR="1") as at:
         at.shows("? Waiting for you", "a Review")
         at.press(CTRL_C, CTRL_C)
@@ -66,7 +66,9 @@ def test_without_colour_there_is_none(desk: Desk) -> None:
         assert [one for one in at.vt.sequences if one.endswith("m")]
 
 
-def test_a_dumb_terminal_gets_plain_lines_and_ctrl_c_gives_the_run_back(desk: Desk) -> None:
+def test_a_dumb_terminal_gets_plain_lines_and_ctrl_c_gives_the_run_back(
+    desk: StoreWithTerminals,
+) -> None:
     with desk.tty("run", agent("asks"), "--run-id", "r1", TERM="dumb") as at:
         at.shows("? ship it?", "pullcord answer r1 ship-it")
         assert "a Review" not in at.vt.text
@@ -76,7 +78,7 @@ def test_a_dumb_terminal_gets_plain_lines_and_ctrl_c_gives_the_run_back(desk: De
         assert b"\x1b[?" not in at.raw
 
 
-def test_json_is_never_disturbed_by_a_bar(desk: Desk) -> None:
+def test_json_is_never_disturbed_by_a_bar(desk: StoreWithTerminals) -> None:
     with desk.tty("run", agent("counts"), "--run-id", "r1", "--json", columns=300) as at:
         assert at.ended() == 0
         assert '"type":"completed"' in at.raw.decode()
@@ -84,10 +86,10 @@ def test_json_is_never_disturbed_by_a_bar(desk: Desk) -> None:
 
 
 def test_without_a_keyboard_lines_are_plain_and_ctrl_c_leaves_the_run_resumable(
-    desk: Desk,
+    desk: StoreWithTerminals,
 ) -> None:
     with desk.running("run", agent("asks"), "--run-id", "r1") as process:
-        desk.reached(S.WAITING)
+        desk.reached(RunState.WAITING)
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=60)
     assert process.returncode == 130
@@ -96,9 +98,9 @@ def test_without_a_keyboard_lines_are_plain_and_ctrl_c_leaves_the_run_resumable(
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_without_a_bar_a_signal_gives_the_run_back(desk: Desk, number: int) -> None:
+def test_without_a_bar_a_signal_gives_the_run_back(desk: StoreWithTerminals, number: int) -> None:
     with desk.running("run", agent("asks"), "--run-id", "r1") as process:
-        desk.reached(S.WAITING)
+        desk.reached(RunState.WAITING)
         process.send_signal(number)
         _, err = process.communicate()
     assert process.returncode == 130
@@ -108,7 +110,7 @@ def test_without_a_bar_a_signal_gives_the_run_back(desk: Desk, number: int) -> N
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_without_a_bar_code_that_holds_the_loop_does_not_keep_the_process(
-    desk: Desk, number: int
+    desk: StoreWithTerminals, number: int
 ) -> None:
     with desk.running("run", agent("blocks"), "--run-id", "r1") as process:
         says_that_it_gives_it_back(desk, process, number)
@@ -119,7 +121,7 @@ def test_without_a_bar_code_that_holds_the_loop_does_not_keep_the_process(
     assert "Left at once. It is kept as it is. Go on with: pullcord resume r1" in err
 
 
-def test_without_a_bar_ctrl_c_that_is_held_down_counts_once(desk: Desk) -> None:
+def test_without_a_bar_ctrl_c_that_is_held_down_counts_once(desk: StoreWithTerminals) -> None:
     with desk.running("run", agent("blocks"), "--run-id", "r1") as process:
         says_that_it_gives_it_back(desk, process, signal.SIGINT)
         time.sleep(0.4)
@@ -130,7 +132,9 @@ def test_without_a_bar_ctrl_c_that_is_held_down_counts_once(desk: Desk) -> None:
     assert "Left at once" not in err
 
 
-def says_that_it_gives_it_back(desk: Desk, process: "subprocess.Popen[str]", number: int) -> None:
+def says_that_it_gives_it_back(
+    desk: StoreWithTerminals, process: "subprocess.Popen[str]", number: int
+) -> None:
     """Although its loop is held, so that nothing else is said."""
     while not (desk.gates / "held").exists():
         os.sched_yield()
@@ -140,17 +144,19 @@ def says_that_it_gives_it_back(desk: Desk, process: "subprocess.Popen[str]", num
         assert process.poll() is None
 
 
-def test_a_hangup_that_is_to_be_ignored_is_ignored(desk: Desk) -> None:
+def test_a_hangup_that_is_to_be_ignored_is_ignored(desk: StoreWithTerminals) -> None:
     """As nohup has it."""
     words = [sys.executable, "-m", "pullcord", "run", agent("asks"), "--run-id", "r1"]
     with subprocess.Popen(["sh", "-c", 'trap "" HUP; exec "$0" "$@"', *words], env=desk.env) as one:
-        run = desk.reached(S.WAITING)
+        run = desk.reached(RunState.WAITING)
         one.send_signal(signal.SIGHUP)
         desk("answer", "r1", run.open_questions()[0], "yes")
     assert one.returncode == 0
 
 
-def test_in_the_background_nothing_touches_the_terminal(desk: Desk, tmp_path: Path) -> None:
+def test_in_the_background_nothing_touches_the_terminal(
+    desk: StoreWithTerminals, tmp_path: Path
+) -> None:
     """A shell starts it with &: taking the keyboard would stop it."""
     starter = tmp_path / "starter.py"
     starter.write_text(
@@ -160,13 +166,13 @@ def test_in_the_background_nothing_touches_the_terminal(desk: Desk, tmp_path: Pa
     with desk.tty_of(str(starter), "run", agent("asks"), "--run-id", "r1") as at:
         at.shows("pullcord answer r1 ship-it")
         assert "a Review" not in at.vt.text
-        run = desk.reached(S.WAITING)
+        run = desk.reached(RunState.WAITING)
         desk("answer", "r1", run.open_questions()[0], "yes")
         at.ended()
         assert b"\x1b[?25l" not in at.raw
 
 
-def test_a_row_that_is_exactly_full_loses_nothing_to_the_bar(desk: Desk) -> None:
+def test_a_row_that_is_exactly_full_loses_nothing_to_the_bar(desk: StoreWithTerminals) -> None:
     with desk.tty("run", agent("fills_rows"), "--run-id", "r1", columns=40) as at:
         at.shows("● Running")
         for number in range(4):
@@ -178,7 +184,7 @@ def test_a_row_that_is_exactly_full_loses_nothing_to_the_bar(desk: Desk) -> None
         assert at.ended() == 0
 
 
-def test_the_bar_is_made_of_few_bytes(desk: Desk) -> None:
+def test_the_bar_is_made_of_few_bytes(desk: StoreWithTerminals) -> None:
     """What has not changed is not sent again."""
     with desk.tty("run", agent("speaks"), "--run-id", "r1") as at:
         at.shows("first words", "● Running")
@@ -191,9 +197,12 @@ def test_the_bar_is_made_of_few_bytes(desk: Desk) -> None:
 
 def test_the_terminal_is_found_by_itself() -> None:
     """No part of the bar is loaded by a command that has no bar."""
-    probe = "import sys, pullcord.cli.look, pullcord.cli.control; print(sorted(sys.modules))"
+    probe = (
+        "import sys, pullcord.cli.commands.show, pullcord.cli.commands.control; "
+        "print(sorted(sys.modules))"
+    )
     done = subprocess.run(
         [sys.executable, "-c", probe], capture_output=True, text=True, check=True, env=os.environ
     )
-    assert "pullcord.cli.live" not in done.stdout
+    assert "pullcord.cli.live.run_view" not in done.stdout
     assert "termios" not in done.stdout

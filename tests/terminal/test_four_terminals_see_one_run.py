@@ -5,8 +5,8 @@ from pathlib import Path
 
 from pullcord.core.states import RunState
 from tests.cli.serving import serve
-from tests.terminal.tty import Desk, agent
-from tests.tui.test_the_command_top import Tty as Top
+from tests.terminal.tty import StoreWithTerminals, agent
+from tests.tui.top import Tty as Top
 
 ELSEWHERE = Path(__file__).parents[1] / "cli" / "talker.py"  # agents of the server: not this one
 
@@ -14,7 +14,7 @@ ELSEWHERE = Path(__file__).parents[1] / "cli" / "talker.py"  # agents of the ser
 def test_everybody_sees_the_same_and_the_terminal_that_watches_stops_nothing(
     tmp_path: Path,
 ) -> None:
-    desk = Desk(tmp_path)
+    desk = StoreWithTerminals(tmp_path)
     with serve(tmp_path, str(ELSEWHERE)) as serving:
         desk.env["PULLCORD_TOKEN"] = serving.token("view")
         with desk.tty("run", agent("planned"), "--run-id", "r1") as first:
@@ -58,7 +58,7 @@ def test_everybody_sees_the_same_and_the_terminal_that_watches_stops_nothing(
 
 
 def test_who_stops_watching_through_a_server_stops_nothing(tmp_path: Path) -> None:
-    desk = Desk(tmp_path)
+    desk = StoreWithTerminals(tmp_path)
     with serve(tmp_path, str(ELSEWHERE)) as serving:
         desk.env["PULLCORD_TOKEN"] = serving.token("view")
         with desk.tty("run", agent("asks"), "--run-id", "r1") as at:

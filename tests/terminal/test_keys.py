@@ -4,12 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pullcord.cli.live_keys import Key, Keys
-from pullcord.cli.live_line import CURSOR, Line
+from pullcord.cli.live.key_reader import Key, KeyReader
+from pullcord.cli.live.line_editor import CURSOR, LineEditor
 
 
 def pressed(*pieces: bytes) -> list[Key]:
-    keys = Keys()
+    keys = KeyReader()
     return [key for piece in pieces for key in keys.feed(piece)] + keys.quiet()
 
 
@@ -55,7 +55,7 @@ def test_a_paste_is_one_thing_whatever_is_in_it() -> None:
 
 
 def test_a_line_is_written_like_everywhere() -> None:
-    line = Line("abc def")
+    line = LineEditor("abc def")
     for name in ("word", "left", "left", "delete"):
         line.press(Key(name))
     line.press(Key("char", "X"))
@@ -71,7 +71,7 @@ def test_a_line_is_written_like_everywhere() -> None:
 
 @given(st.text(), st.integers(10, 60))
 def test_a_line_never_takes_more_room_than_there_is(text: str, columns: int) -> None:
-    line = Line("".join(text.splitlines()))
+    line = LineEditor("".join(text.splitlines()))
     for _ in range(len(text) // 2):
         line.press(Key("left"))
     assert CURSOR in line.shown(columns)

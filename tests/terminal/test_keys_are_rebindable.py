@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from pullcord.core.events import CancelRequested, PauseRequested
-from pullcord.core.keys import DEFAULTS, Keymap
-from tests.terminal.test_every_key_does_what_it_says import events
-from tests.terminal.tty import CTRL_C, Desk, agent
-from tests.tui.test_the_command_top import started
+from pullcord.terminal.keymap import DEFAULTS, Keymap
+from tests.terminal.records import events
+from tests.terminal.tty import CTRL_C, StoreWithTerminals, agent
+from tests.tui.top import started
 
 F5 = "\x1b[15~"
 BOUND = """
@@ -25,15 +25,15 @@ read_on = "o"
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Desk:
-    made = Desk(tmp_path)
+def desk(tmp_path: Path) -> StoreWithTerminals:
+    made = StoreWithTerminals(tmp_path)
     made.env["HOME"] = str(tmp_path / "home")
     made.folder = tmp_path / "project"
     made.folder.mkdir()
     return made
 
 
-def own(desk: Desk, text: str) -> Path:
+def own(desk: StoreWithTerminals, text: str) -> Path:
     """The file of the person who sits there."""
     path = Path(desk.env["HOME"]) / ".config" / "pullcord" / "pullcord.toml"
     path.parent.mkdir(parents=True)
@@ -41,14 +41,14 @@ def own(desk: Desk, text: str) -> Path:
     return path
 
 
-def of_the_folder(desk: Desk, text: str) -> Path:
+def of_the_folder(desk: StoreWithTerminals, text: str) -> Path:
     assert desk.folder
     path = desk.folder / "pullcord.toml"
     path.write_text(text)
     return path
 
 
-def test_the_bar_obeys_the_keys_that_are_bound_and_shows_them(desk: Desk) -> None:
+def test_the_bar_obeys_the_keys_that_are_bound_and_shows_them(desk: StoreWithTerminals) -> None:
     own(desk, BOUND)
     with desk.tty("run", agent("planned"), "--run-id", "r1") as at:
         at.shows("F5 Pause", "w Redirect", "x Cancel", "h help")
@@ -74,7 +74,7 @@ def test_the_bar_obeys_the_keys_that_are_bound_and_shows_them(desk: Desk) -> Non
     assert not events(desk, CancelRequested)
 
 
-def test_a_call_is_allowed_by_the_key_that_is_bound(desk: Desk) -> None:
+def test_a_call_is_allowed_by_the_key_that_is_bound(desk: StoreWithTerminals) -> None:
     own(desk, BOUND)
     with desk.tty("run", agent("pays"), "--run-id", "r1") as at:
         at.shows("? Waiting for you")
@@ -84,7 +84,7 @@ def test_a_call_is_allowed_by_the_key_that_is_bound(desk: Desk) -> None:
         assert at.ended() == 0
 
 
-def test_ctrl_c_means_the_same_whatever_is_bound(desk: Desk) -> None:
+def test_ctrl_c_means_the_same_whatever_is_bound(desk: StoreWithTerminals) -> None:
     own(desk, BOUND)
     with desk.tty("run", agent("planned"), "--run-id", "r1") as at:
         at.shows("● Running · step 1 of 2", "F5 Pause")
@@ -95,7 +95,7 @@ def test_ctrl_c_means_the_same_whatever_is_bound(desk: Desk) -> None:
     assert len(events(desk, PauseRequested)) == len(events(desk, CancelRequested)) == 1
 
 
-def test_top_obeys_the_same_table(desk: Desk) -> None:
+def test_top_obeys_the_same_table(desk: StoreWithTerminals) -> None:
     own(desk, BOUND)
     with desk.tty("run", agent("asks"), "--run-id", "r1") as at:
         at.shows("? Waiting for you")
@@ -132,7 +132,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("text", WRONG)
-def test_what_cannot_be_bound_is_refused_with_its_line(desk: Desk, text: str) -> None:
+def test_what_cannot_be_bound_is_refused_with_its_line(desk: StoreWithTerminals, text: str) -> None:
     path = own(desk, text)
     line, why = WRONG[text]
     said = desk("ps")
@@ -142,7 +142,7 @@ def test_what_cannot_be_bound_is_refused_with_its_line(desk: Desk, text: str) ->
     assert said.err.endswith("Nothing was done. Correct the file, or take it away.\n")
 
 
-def test_two_keys_may_change_places(desk: Desk) -> None:
+def test_two_keys_may_change_places(desk: StoreWithTerminals) -> None:
     own(desk, '[keys]\npause = "c"\ncancel = "p"\n')
     with desk.tty("run", agent("planned"), "--run-id", "r1") as at:
         at.shows("c Pause", "p Cancel")
@@ -150,7 +150,9 @@ def test_two_keys_may_change_places(desk: Desk) -> None:
         at.shows("p again within 3 s: Cancel")
 
 
-def test_a_file_that_comes_with_a_folder_gives_no_known_key_another_meaning(desk: Desk) -> None:
+def test_a_file_that_comes_with_a_folder_gives_no_known_key_another_meaning(
+    desk: StoreWithTerminals,
+) -> None:
     """Who presses p without looking, wherever they are, must not approve with it."""
     path = of_the_folder(desk, '[keys]\npause = "y"\napprove = "p"\n')
     said = desk("ps")
@@ -166,7 +168,9 @@ def test_a_file_that_comes_with_a_folder_gives_no_known_key_another_meaning(desk
     assert "F5 is filter" in desk("ps").err  # it means something to this person
 
 
-def test_the_nearer_file_wins_key_by_key_and_doctor_says_where_they_come_from(desk: Desk) -> None:
+def test_the_nearer_file_wins_key_by_key_and_doctor_says_where_they_come_from(
+    desk: StoreWithTerminals,
+) -> None:
     mine = own(desk, '[keys]\npause = "f5"\ncancel = "f6"\n')
     theirs = of_the_folder(desk, '[keys]\npause = "f7"\n')
     found = [f["found"] for f in desk("doctor", "--json").json if f["what"] == "setting"]

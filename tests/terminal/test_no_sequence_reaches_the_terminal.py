@@ -8,19 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from pullcord.core.states import RunState
 from tests.terminal.payloads import LURE, PAYLOADS
-from tests.terminal.tty import ENTER, Desk, Tty
+from tests.terminal.tty import ENTER, StoreWithTerminals, Tty
 from tests.terminal.vt import Vt
 
-S = RunState
 HOSTILE = Path(__file__).with_name("hostile.py")
 EVERYTHING = "".join(PAYLOADS.values())
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Desk:
-    return Desk(tmp_path)
+def desk(tmp_path: Path) -> StoreWithTerminals:
+    return StoreWithTerminals(tmp_path)
 
 
 def clean(at: Tty) -> None:
@@ -32,7 +30,7 @@ def clean(at: Tty) -> None:
     assert LURE in at.raw.decode()
 
 
-def looked_at(desk: Desk, *words: str, lure: bool = False) -> None:
+def looked_at(desk: StoreWithTerminals, *words: str, lure: bool = False) -> None:
     with desk.tty(*words) as at:
         at.ended()
         assert at.vt.foreign == []
@@ -50,7 +48,7 @@ def test_the_terminal_that_judges_would_notice(name: str) -> None:
     assert bool(vt.foreign) != (name in harmless + ours)
 
 
-def test_text_that_streams_cut_at_every_place(desk: Desk) -> None:
+def test_text_that_streams_cut_at_every_place(desk: StoreWithTerminals) -> None:
     with desk.tty("run", f"{HOSTILE}:speaks", "--run-id", "r1") as at:
         at.shows("● Running")
         desk.until(lambda run: True in run.texts.values())  # all of it is said
@@ -70,7 +68,7 @@ def test_text_that_streams_cut_at_every_place(desk: Desk) -> None:
         looked_at(desk, *words, lure=True)
 
 
-def test_a_word_that_the_bar_was_drawn_into_is_whole(desk: Desk) -> None:
+def test_a_word_that_the_bar_was_drawn_into_is_whole(desk: StoreWithTerminals) -> None:
     with desk.tty("run", f"{HOSTILE}:speaks_in_halves", "--run-id", "r1") as at:
         at.shows("● Running", "appr")
         at.press("a")
@@ -80,7 +78,7 @@ def test_a_word_that_the_bar_was_drawn_into_is_whole(desk: Desk) -> None:
         assert at.said.count("approved") == 1
 
 
-def test_tools_steps_plans_errors_reasons_names_and_questions(desk: Desk) -> None:
+def test_tools_steps_plans_errors_reasons_names_and_questions(desk: StoreWithTerminals) -> None:
     name = EVERYTHING.replace("\n", " ")
     words = ("run", f"{HOSTILE}:works", "--run-id", "r1", "--limit", "steps=10000")
     with desk.tty(*words, "--by", name) as at:
@@ -107,7 +105,7 @@ def test_tools_steps_plans_errors_reasons_names_and_questions(desk: Desk) -> Non
         looked_at(desk, *look, lure=look[0] != "doctor" and look[0] != "ps")
 
 
-def test_the_arguments_of_a_call_that_waits_for_approval(desk: Desk) -> None:
+def test_the_arguments_of_a_call_that_waits_for_approval(desk: StoreWithTerminals) -> None:
     with desk.tty("run", f"{HOSTILE}:pays", "--run-id", "r1", columns=70) as at:
         at.shows("? Waiting for you · approve pay")
         at.press("a")
@@ -125,7 +123,7 @@ def test_the_arguments_of_a_call_that_waits_for_approval(desk: Desk) -> None:
     looked_at(desk, "watch", "r1")
 
 
-def test_what_any_code_prints(desk: Desk) -> None:
+def test_what_any_code_prints(desk: StoreWithTerminals) -> None:
     with desk.tty("run", f"{HOSTILE.with_name('agents.py')}:prints", "--run-id", "r1") as at:
         at.shows("printed by \\x1b[31many code", "\\x1b]52;c;aGk=\\x07also by hand")
         at.shows("? Waiting for you")  # a key that comes before the question means nothing yet
@@ -134,14 +132,14 @@ def test_what_any_code_prints(desk: Desk) -> None:
         clean(at)
 
 
-def test_without_a_bar_it_is_the_same(desk: Desk) -> None:
+def test_without_a_bar_it_is_the_same(desk: StoreWithTerminals) -> None:
     desk.open_gate("end")
     with desk.tty("run", f"{HOSTILE}:speaks", "--run-id", "r1", TERM="dumb") as at:
         assert at.ended() == 0
         clean(at)
 
 
-def test_errors_of_the_command_itself(desk: Desk) -> None:
+def test_errors_of_the_command_itself(desk: StoreWithTerminals) -> None:
     looked_at(desk, "run", f"{EVERYTHING.replace(chr(0), '')}.py:x")
     desk("run", f"{HOSTILE.with_name('agents.py')}:counts", "--run-id", "r1")
     for look in (("show", EVERYTHING), ("redirect", "r1", EVERYTHING), ("raise", "r1", EVERYTHING)):

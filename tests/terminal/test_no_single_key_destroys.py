@@ -7,16 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from pullcord.cli.live_again import AGAIN_S
-from pullcord.cli.live_bar import BODY_ROWS
-from pullcord.cli.live_card import ARMED_AFTER_S
-from pullcord.cli.live_ctrl_c import TWICE_S
-from pullcord.cli.live_hand import Seen
-from pullcord.cli.live_keys import Key
-from pullcord.cli.live_session import Session
-from pullcord.cli.live_text import LEAST_COLUMNS, width
-from pullcord.cli.words import paint
-from pullcord.core.commands import Approve, Cancel, Command, Pause, Redirect, Resume
+from pullcord.cli.live.bar import BODY_ROWS
+from pullcord.cli.live.card import ARMED_AFTER_S
+from pullcord.cli.live.footer import AGAIN_S
+from pullcord.cli.live.key_reader import Key
+from pullcord.cli.live.local_run import RunSeen
+from pullcord.cli.live.session import TWICE_S, KeySession
+from pullcord.cli.render.run_text import paint
+from pullcord.cli.render.text_width import LEAST_COLUMNS, width
+from pullcord.core.commands import Approve, Cancel, Command, Edit, Pause, Redirect, Resume
 from pullcord.core.decide import decide
 from pullcord.core.events import (
     CancelRequested,
@@ -30,15 +29,14 @@ from pullcord.core.events import (
     StepStarted,
 )
 from pullcord.core.fold import replay
-from pullcord.core.held import HELD_S
-from pullcord.core.keys import Keymap
-from pullcord.core.panel import panel
 from pullcord.core.run import Run
+from pullcord.core.show.panel import panel
 from pullcord.core.states import RunState
 from pullcord.core.values import NULL
-from pullcord.journal.inbox import Card, Open
-from tests.core.histories import histories
-from tests.core.test_decide import after
+from pullcord.journal.views.inbox import Card, Open
+from pullcord.terminal.key_repeat import HELD_S
+from pullcord.terminal.keymap import Keymap
+from tests.core.histories import after, histories
 from tests.terminal.payloads import PAYLOADS
 from tests.terminal.vt import acts_or_hides
 
@@ -69,11 +67,11 @@ class Hands:
         self.questions: list[Open] = []
         self.asked: list[Command] = []
 
-    def look(self) -> Seen:
+    def look(self) -> RunSeen:
         run = self.run
         used = run.used_at(run.steady_ms)
         shown = panel(run, used, now_ms=run.steady_ms, wall_ms=run.at_ms + 3000, driven=True)
-        return Seen(shown, self.cards, self.questions)
+        return RunSeen(shown, self.cards, self.questions)
 
     def ask(self, run_id: str, command: Command) -> "Hands":
         self.asked.append(command)
@@ -90,11 +88,11 @@ class Clock:
 
 
 def at_a_terminal(
-    hands: Hands, clock: Callable[[], float] | None = None, bound: Keymap | None = None
-) -> Session:
+    writer: Hands, clock: Callable[[], float] | None = None, bound: Keymap | None = None
+) -> KeySession:
     told: list[str] = []
-    return Session(
-        hands,
+    return KeySession(
+        writer,
         me="ana",
         bound=bound or Keymap(),
         clock=clock or Clock(),
@@ -103,7 +101,7 @@ def at_a_terminal(
     )
 
 
-def press(session: Session, clock: Clock, key: Key) -> None:
+def press(session: KeySession, clock: Clock, key: Key) -> None:
     """Press it and let go of it."""
     session.press(key)
     clock.now += HELD_S
@@ -118,17 +116,17 @@ def running() -> Run:
 
 @given(histories(), st.sampled_from(PRESSES))
 def test_no_single_key_cancels_approves_or_raises(records: list[Record], key: Key) -> None:
-    hands = Hands(replay("r1", records), [CARD])
-    at_a_terminal(hands).press(key)
-    assert all(isinstance(one, Pause | Resume) for one in hands.asked)
+    writer = Hands(replay("r1", records), [CARD])
+    at_a_terminal(writer).press(key)
+    assert all(isinstance(one, Pause | Resume) for one in writer.asked)
 
 
 @given(histories(), st.sampled_from([Key("ctrl-c"), Key("esc")]))
 def test_the_first_stop_key_pauses_or_does_nothing(records: list[Record], key: Key) -> None:
-    hands = Hands(replay("r1", records))
-    session = at_a_terminal(hands)
+    writer = Hands(replay("r1", records))
+    session = at_a_terminal(writer)
     session.press(key)
-    assert [type(one) for one in hands.asked] in ([], [Pause])
+    assert [type(one) for one in writer.asked] in ([], [Pause])
     assert session.leaves == ""
 
 
@@ -142,8 +140,8 @@ def test_a_key_that_is_held_down_cancels_and_leaves_nothing(
     key: Key, times: int, first_s: float, every_s: float
 ) -> None:
     """However long, and wherever in its repeating it is let go of."""
-    hands, clock = Hands(running(), [CARD]), Clock()
-    session = at_a_terminal(hands, clock)
+    writer, clock = Hands(running(), [CARD]), Clock()
+    session = at_a_terminal(writer, clock)
     session.press(key)
     clock.now += first_s
     for _ in range(times):
@@ -154,30 +152,30 @@ def test_a_key_that_is_held_down_cancels_and_leaves_nothing(
     if times != 1:  # else it was pressed twice
         clock.now += HELD_S
         session.refresh_if_due()
-        assert not [one for one in hands.asked if not isinstance(one, Pause | Resume)]
+        assert not [one for one in writer.asked if not isinstance(one, Pause | Resume)]
         assert session.leaves == ""
 
 
 @pytest.mark.parametrize("apart_s", [0.1, 0.15, 0.5, 1.9])
 def test_two_quick_presses_are_two(apart_s: float) -> None:
-    hands, clock = Hands(running()), Clock()
-    session = at_a_terminal(hands, clock)
+    writer, clock = Hands(running()), Clock()
+    session = at_a_terminal(writer, clock)
     session.press(Key("ctrl-c"))
     clock.now += apart_s
     press(session, clock, Key("ctrl-c"))
-    assert [type(one) for one in hands.asked] == [Pause, Cancel]
+    assert [type(one) for one in writer.asked] == [Pause, Cancel]
 
 
 @given(histories(), st.lists(st.sampled_from([*PRESSES, Key("ctrl-c")]), max_size=8))
 def test_what_is_sent_would_be_carried_out(records: list[Record], keys: list[Key]) -> None:
     """No key asks for what the run as it is would refuse."""
     run = replay("r1", records)
-    hands = Hands(run)
+    writer = Hands(run)
     clock = Clock()
-    session = at_a_terminal(hands, clock)
+    session = at_a_terminal(writer, clock)
     for key in keys:
         press(session, clock, key)
-    for command in hands.asked:
+    for command in writer.asked:
         if isinstance(command, Pause | Resume | Redirect) and not run.ended:
             assert decide(run, command).verdict in ("applied", "already"), command
         assert (command.by, command.via) == ("ana", "terminal")
@@ -185,74 +183,74 @@ def test_what_is_sent_would_be_carried_out(records: list[Record], keys: list[Key
 
 def test_the_second_ctrl_c_cancels_only_within_two_seconds() -> None:
     for waits_s, sent in ((TWICE_S, [Pause, Cancel]), (TWICE_S + 0.01, [Pause, Pause])):
-        hands, clock = Hands(running()), Clock()
-        session = at_a_terminal(hands, clock)
+        writer, clock = Hands(running()), Clock()
+        session = at_a_terminal(writer, clock)
         session.press(Key("ctrl-c"))
         clock.now += waits_s
         press(session, clock, Key("ctrl-c"))
-        assert [type(one) for one in hands.asked] == sent
+        assert [type(one) for one in writer.asked] == sent
 
 
 def test_a_third_leaves_once_it_is_being_cancelled() -> None:
-    hands, clock = Hands(running()), Clock()
-    session = at_a_terminal(hands, clock)
+    writer, clock = Hands(running()), Clock()
+    session = at_a_terminal(writer, clock)
     press(session, clock, Key("ctrl-c"))
     press(session, clock, Key("ctrl-c"))
-    hands.run = after(Claimed(owner="o", epoch=1), CancelRequested(by="ana"))
+    writer.run = after(Claimed(owner="o", epoch=1), CancelRequested(by="ana"))
     clock.now += 60  # however long it takes
     press(session, clock, Key("ctrl-c"))
     assert session.leaves == "at once"
 
 
 def test_a_cancel_from_elsewhere_is_left_only_by_two_presses() -> None:
-    hands = Hands(after(Claimed(owner="o", epoch=1), CancelRequested(by="bo")))
+    writer = Hands(after(Claimed(owner="o", epoch=1), CancelRequested(by="bo")))
     clock = Clock()
-    session = at_a_terminal(hands, clock)
+    session = at_a_terminal(writer, clock)
     press(session, clock, Key("ctrl-c"))
-    assert (session.leaves, hands.asked) == ("", [])
+    assert (session.leaves, writer.asked) == ("", [])
     press(session, clock, Key("ctrl-c"))
-    assert (session.leaves, hands.asked) == ("at once", [])
+    assert (session.leaves, writer.asked) == ("at once", [])
 
 
 def test_the_second_press_of_c_counts_for_three_seconds() -> None:
     for waits_s, count in ((AGAIN_S - 0.01, 1), (AGAIN_S, 0)):
-        hands, clock = Hands(running()), Clock()
-        session = at_a_terminal(hands, clock)
+        writer, clock = Hands(running()), Clock()
+        session = at_a_terminal(writer, clock)
         session.press(Key("char", "c"))
         clock.now += waits_s
         press(session, clock, Key("char", "c"))
-        assert len([one for one in hands.asked if isinstance(one, Cancel)]) == count
+        assert len([one for one in writer.asked if isinstance(one, Cancel)]) == count
 
 
 def test_a_card_can_be_allowed_only_after_a_second_and_only_as_it_was_shown() -> None:
-    hands, clock = Hands(running(), [CARD]), Clock()
-    session = at_a_terminal(hands, clock)
+    writer, clock = Hands(running(), [CARD]), Clock()
+    session = at_a_terminal(writer, clock)
     session.press(Key("char", "a"))
     session.bar(80, 24)
     session.press(Key("char", "y"))
     clock.now += ARMED_AFTER_S - 0.01
     session.press(Key("char", "y"))
-    assert hands.asked == []
-    hands.cards = [replace(CARD, call="another", args={"eur": 500})]
+    assert writer.asked == []
+    writer.cards = [replace(CARD, call="another", args={"eur": 500})]
     clock.now += 1
     session.press(Key("char", "y"))  # it is not the call that was read
-    assert hands.asked == []
+    assert writer.asked == []
     session.press(Key("char", "a"))
     session.bar(80, 24)
     clock.now += ARMED_AFTER_S
     session.press(Key("char", "y"))
-    [allowed] = hands.asked
+    [allowed] = writer.asked
     assert isinstance(allowed, Approve)
     assert allowed.call == "another"
 
 
 def test_a_card_that_was_never_drawn_cannot_be_allowed() -> None:
-    hands, clock = Hands(running(), [CARD]), Clock()
-    session = at_a_terminal(hands, clock)
+    writer, clock = Hands(running(), [CARD]), Clock()
+    session = at_a_terminal(writer, clock)
     session.press(Key("char", "a"))
     clock.now += 10
     session.press(Key("char", "y"))
-    assert hands.asked == []
+    assert writer.asked == []
 
 
 @given(
@@ -270,8 +268,8 @@ def test_only_what_was_on_the_screen_as_a_whole_can_be_allowed(
     whole = at_a_terminal(Hands(running(), [card]))
     whole.press(Key("char", "a"))
     wanted = whole.bar(columns, 200)[2:-1]
-    hands, clock, shown = Hands(running(), [card]), Clock(), set[str]()
-    session = at_a_terminal(hands, clock)
+    writer, clock, shown = Hands(running(), [card]), Clock(), set[str]()
+    session = at_a_terminal(writer, clock)
     session.press(Key("char", "a"))
     for move in [*moves, "draw", *[" ", "draw"] * 40]:
         if move == "draw":
@@ -280,7 +278,7 @@ def test_only_what_was_on_the_screen_as_a_whole_can_be_allowed(
             session.press(Key("char", " ") if move == " " else Key(move))
         clock.now += ARMED_AFTER_S
         session.press(Key("char", "y"))
-        if hands.asked:
+        if writer.asked:
             assert shown >= set(wanted)
             assert tool in "".join(row.strip() for row in wanted)
             return
@@ -290,25 +288,25 @@ def test_only_what_was_on_the_screen_as_a_whole_can_be_allowed(
 
 def test_a_card_that_is_folded_anew_is_read_anew() -> None:
     card = replace(CARD, args={f"a{at:02}": at for at in range(30)})
-    hands, clock = Hands(running(), [card]), Clock()
-    session = at_a_terminal(hands, clock)
+    writer, clock = Hands(running(), [card]), Clock()
+    session = at_a_terminal(writer, clock)
     session.press(Key("char", "a"))
     session.bar(80, 60)
     session.bar(40, 12)
     clock.now += ARMED_AFTER_S
     session.press(Key("char", "y"))
-    assert hands.asked == []
+    assert writer.asked == []
 
 
 def test_holding_a_key_down_allows_nothing_that_was_not_read() -> None:
-    hands, clock = Hands(running(), [replace(CARD, question=f"q{n}") for n in range(5)]), Clock()
-    session = at_a_terminal(hands, clock)
+    writer, clock = Hands(running(), [replace(CARD, question=f"q{n}") for n in range(5)]), Clock()
+    session = at_a_terminal(writer, clock)
     for _ in range(100):
         session.press(Key("char", "a"))
         session.bar(80, 24)
         session.press(Key("char", "y"))
         clock.now += 0.005
-    assert hands.asked == []
+    assert writer.asked == []
 
 
 DOUBT = Open(
@@ -335,9 +333,9 @@ def test_a_question_that_takes_only_some_answers_says_which_however_long_it_is(
     columns: int, asked: Open, answers: str
 ) -> None:
     paint(is_terminal=False)
-    hands = Hands(running())
-    hands.questions = [asked]
-    session = at_a_terminal(hands)
+    writer = Hands(running())
+    writer.questions = [asked]
+    session = at_a_terminal(writer)
     session.press(Key("char", "a"))
     session.press(Key("paste", "skip"))
     shown = session.bar(columns, 24)
@@ -362,16 +360,15 @@ def test_a_word_on_a_call_that_is_not_shown_says_which_key_shows_it() -> None:
 
 def test_after_the_arguments_were_changed_it_says_what_to_press() -> None:
     paint(is_terminal=False)
-    hands, clock = Hands(running(), [CARD]), Clock()
-    session = at_a_terminal(hands, clock, Keymap({"review": "v"}))
+    writer, clock = Hands(running(), [CARD]), Clock()
+    session = at_a_terminal(writer, clock, Keymap({"review": "v"}))
     session.press(Key("char", "v"))
     session.bar(80, 24)
     clock.now += ARMED_AFTER_S
     session.press(Key("char", "e"))
     session.press(Key("enter"))
-    [changed] = hands.asked
-    assert isinstance(changed, Approve)
-    assert changed.edited
+    [changed] = writer.asked
+    assert isinstance(changed, Edit)
     assert "v shows the call as it is now" in " ".join(session.bar(200, 24))
 
 
@@ -386,9 +383,9 @@ def test_what_expires_in_days_says_so_in_days() -> None:
 def test_a_resume_is_refused_if_somebody_else_has_controlled_the_run_meanwhile() -> None:
     paused = after(PauseRequested(by="bo"))
     assert paused.state is RunState.PAUSED
-    hands = Hands(paused)
-    at_a_terminal(hands).press(Key("char", "p"))
-    [resumed] = hands.asked
+    writer = Hands(paused)
+    at_a_terminal(writer).press(Key("char", "p"))
+    [resumed] = writer.asked
     assert resumed.seen_seq == paused.seq
 
 
@@ -430,10 +427,10 @@ def test_no_payload_gets_into_a_bar(name: str, columns: int) -> None:
     ]
     card = replace(CARD, tool=bad, args={bad: bad}, text=bad, effect=bad)
     for run in runs:
-        hands = Hands(run, [card])
-        hands.questions = [replace(DOUBT, agent=bad, kind="question", text=bad)]
+        writer = Hands(run, [card])
+        writer.questions = [replace(DOUBT, agent=bad, kind="question", text=bad)]
         for keys in ((), ("r",), ("a",), ("c",), ("?",)):
-            session = at_a_terminal(hands)
+            session = at_a_terminal(writer)
             for key in keys:
                 session.press(Key("char", key))
                 session.press(Key("paste", bad))

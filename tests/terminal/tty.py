@@ -150,7 +150,7 @@ class Tty:
             self.hang_up()
 
 
-class Desk(Terminal):
+class StoreWithTerminals(Terminal):
     """A store, and terminals in front of it."""
 
     def __init__(self, folder: Path) -> None:

@@ -9,7 +9,13 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from pullcord.runtime.processes import Ended, Process, Processes, address_of, encoded
+from pullcord.runtime.processes.warden_client import (
+    Process,
+    Processes,
+    ToolEnd,
+    address_of,
+    encoded,
+)
 from tests.tools.zoo import LIVING, NOBODY, Beast
 
 FENCES: Final = ("cgroup+namespace", "cgroup", "namespace", "sweep")
@@ -38,7 +44,7 @@ class Animal:
     async def frozen(self) -> None:
         await self.until(lambda: self.process.is_frozen)
 
-    async def end(self) -> Ended:
+    async def end(self) -> ToolEnd:
         async with asyncio.timeout(BOUND_S):
             return await asyncio.shield(self.process.ended)
 

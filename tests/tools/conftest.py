@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from pullcord.runtime.processes import Processes
+from pullcord.runtime.processes.warden_client import Processes
 from tests.tools.cages import FENCES
 from tests.tools.census import rid
 

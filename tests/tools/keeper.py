@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from pullcord.runtime.processes import Processes
+from pullcord.runtime.processes.warden_client import Processes
 from tests.tools.cages import Animal, beasts, bring, grace_for
 
 BOUND_S: Final = 60

@@ -8,7 +8,7 @@ from typing import Final
 
 import pytest
 
-from pullcord.runtime.processes import Processes
+from pullcord.runtime.processes.warden_client import Processes
 from tests.tools import zoo
 from tests.tools.cages import bring, held_by
 from tests.tools.census import alive, below, living, until

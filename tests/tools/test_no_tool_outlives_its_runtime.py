@@ -19,7 +19,7 @@ from typing import Final
 
 import pytest
 
-from pullcord.runtime.processes import Processes
+from pullcord.runtime.processes.warden_client import Processes
 from tests.conftest import FULL
 from tests.storage.campaign import fresh_seed
 from tests.tools import zoo

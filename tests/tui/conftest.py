@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest_asyncio
 
-from tests.tui.store import Office
+from tests.tui.sample_store import SampleStore
 
 
 @pytest_asyncio.fixture
-async def office(tmp_path: Path) -> AsyncGenerator[Office]:
-    there = Office(tmp_path / "runs.db")
+async def sample(tmp_path: Path) -> AsyncGenerator[SampleStore]:
+    there = SampleStore(tmp_path / "runs.db")
     yield there
     await there.journal.aclose()

@@ -13,7 +13,7 @@ from textual.pilot import Pilot
 from pullcord.core.events import Event
 from pullcord.tui.app import Top
 from pullcord.tui.source import Source
-from tests.tui.store import Office
+from tests.tui.sample_store import SampleStore
 
 GOLDEN = Path(__file__).with_name("golden")
 
@@ -34,11 +34,13 @@ class Now:
 class Eyes:
     """Somebody at the screen."""
 
-    def __init__(self, app: Top, pilot: Pilot[Any], now: Now, office: Office | None = None) -> None:
+    def __init__(
+        self, app: Top, pilot: Pilot[Any], now: Now, sample: SampleStore | None = None
+    ) -> None:
         self.app = app
         self.now = now
         self._pilot = pilot
-        self._office = office
+        self._office = sample
 
     @property
     def lines(self) -> list[str]:
@@ -110,17 +112,17 @@ class Eyes:
 
 @asynccontextmanager
 async def looking(
-    office: Office,
+    sample: SampleStore,
     *,
     size: tuple[int, int] = (80, 24),
     source: Source | None = None,
     light: bool = False,
 ) -> AsyncGenerator[Eyes]:
-    """Somebody called ana looks at the runs of an office."""
+    """Somebody called ana looks at the runs of a sample store."""
     now = Now()
-    app = Top(source or office.source, "ana", now=now, light=light)
+    app = Top(source or sample.source, "ana", now=now, light=light)
     async with app.run_test(size=size) as pilot:
-        eyes = Eyes(app, pilot, now, office)
+        eyes = Eyes(app, pilot, now, sample)
         await eyes.until(lambda: app.is_loaded)
         await pilot.pause()
         yield eyes

@@ -18,10 +18,10 @@ from pullcord.core.events import (
     Resumed,
     StepStarted,
 )
-from pullcord.core.held import HELD_S
 from pullcord.core.values import load as value_of
+from pullcord.terminal.key_repeat import HELD_S
+from tests.tui.sample_store import SampleStore
 from tests.tui.screen import Eyes, looking
-from tests.tui.store import Office
 
 CHANGED_S = 0.5  # longer than a key whose meaning has changed takes no press
 
@@ -31,18 +31,20 @@ async def pressed(eyes: Eyes, run: str) -> list[Asked]:
     return [e for e in await eyes.events(run) if isinstance(e, Asked) and e.via == "top"]
 
 
-async def test_p_pauses_and_says_who_and_by_which_way(office: Office) -> None:
-    await office.report("r1")
-    async with looking(office) as eyes:
+async def test_p_pauses_and_says_who_and_by_which_way(sample: SampleStore) -> None:
+    await sample.report("r1")
+    async with looking(sample) as eyes:
         await eyes.press("p")
         asked = await eyes.recorded("r1", PauseRequested)
         assert (asked.by, asked.via, asked.source) == ("ana", "top", "person")
         await eyes.sees("◐ Pausing by you")
 
 
-async def test_p_again_while_it_pauses_cuts_but_not_under_a_double_press(office: Office) -> None:
-    await office.working("r1", StepStarted(step="s1", name="fetch", effect="none"))
-    async with looking(office) as eyes:
+async def test_p_again_while_it_pauses_cuts_but_not_under_a_double_press(
+    sample: SampleStore,
+) -> None:
+    await sample.working("r1", StepStarted(step="s1", name="fetch", effect="none"))
+    async with looking(sample) as eyes:
         await eyes.press("p")
         await eyes.sees("Cut now")
         await eyes.press("p")  # the finger was aimed at Pause
@@ -52,25 +54,25 @@ async def test_p_again_while_it_pauses_cuts_but_not_under_a_double_press(office:
         assert (await eyes.recorded("r1", Hurried)).via == "top"
 
 
-async def test_p_resumes_what_is_paused(office: Office) -> None:
-    await office.paused("r1")
-    async with looking(office) as eyes:
+async def test_p_resumes_what_is_paused(sample: SampleStore) -> None:
+    await sample.paused("r1")
+    async with looking(sample) as eyes:
         await eyes.press("p")
         assert (await eyes.recorded("r1", Resumed)).by == "ana"
         await eyes.sees("\n○ Queued")
 
 
-async def test_a_key_that_cannot_act_says_why_and_changes_nothing(office: Office) -> None:
-    await office.limited("r1")
-    async with looking(office) as eyes:
+async def test_a_key_that_cannot_act_says_why_and_changes_nothing(sample: SampleStore) -> None:
+    await sample.limited("r1")
+    async with looking(sample) as eyes:
         await eyes.press("p")
         await eyes.sees("raise the limit first: it would stop again at once")
         assert not await pressed(eyes, "r1")
 
 
-async def test_a_redirect_is_written_in_place_as_a_diff(office: Office) -> None:
-    await office.report("r1")
-    async with looking(office) as eyes:
+async def test_a_redirect_is_written_in_place_as_a_diff(sample: SampleStore) -> None:
+    await sample.report("r1")
+    async with looking(sample) as eyes:
         await eyes.press("r")
         await eyes.sees("- next  Write summary memo")
         await eyes.write("Memo for EU only")
@@ -83,10 +85,10 @@ async def test_a_redirect_is_written_in_place_as_a_diff(office: Office) -> None:
 
 
 async def test_esc_closes_what_is_open_keeps_what_was_written_and_stops_nothing(
-    office: Office,
+    sample: SampleStore,
 ) -> None:
-    await office.report("r1")
-    async with looking(office) as eyes:
+    await sample.report("r1")
+    async with looking(sample) as eyes:
         for opened in ("r", "?", "/", "c", "5"):
             await eyes.press(opened)
             await eyes.press("escape", "escape", "escape")
@@ -100,9 +102,9 @@ async def test_esc_closes_what_is_open_keeps_what_was_written_and_stops_nothing(
         assert not await pressed(eyes, "r1")
 
 
-async def test_a_second_c_within_three_seconds_cancels(office: Office) -> None:
-    await office.report("r1")
-    async with looking(office) as eyes:
+async def test_a_second_c_within_three_seconds_cancels(sample: SampleStore) -> None:
+    await sample.report("r1")
+    async with looking(sample) as eyes:
         await eyes.press("c")
         await eyes.sees("Cancel r1: saves partial work · undoes 1, cannot undo 1: score")
         eyes.now.advance(2.9)
@@ -112,9 +114,9 @@ async def test_a_second_c_within_three_seconds_cancels(office: Office) -> None:
         await eyes.sees("◌ Cancelling by you")
 
 
-async def test_a_second_c_after_three_seconds_is_a_first_one(office: Office) -> None:
-    await office.report("r1")
-    async with looking(office) as eyes:
+async def test_a_second_c_after_three_seconds_is_a_first_one(sample: SampleStore) -> None:
+    await sample.report("r1")
+    async with looking(sample) as eyes:
         await eyes.press("c")
         eyes.now.advance(3.1)
         await eyes.press("c")
@@ -124,9 +126,9 @@ async def test_a_second_c_after_three_seconds_is_a_first_one(office: Office) -> 
 
 
 @pytest.mark.parametrize("times", [3, 4, 5, 9])
-async def test_a_key_that_is_held_down_cancels_nothing(office: Office, times: int) -> None:
-    await office.report("r1")
-    async with looking(office) as eyes:
+async def test_a_key_that_is_held_down_cancels_nothing(sample: SampleStore, times: int) -> None:
+    await sample.report("r1")
+    async with looking(sample) as eyes:
         eyes.hold("c", times)
         await eyes.sees("c was held down")
         assert not eyes.app.hand.armed
@@ -136,9 +138,9 @@ async def test_a_key_that_is_held_down_cancels_nothing(office: Office, times: in
 
 
 @pytest.mark.parametrize("key", ["escape", "p", "x", "enter", "down", "space"])
-async def test_any_other_key_lets_go_and_does_nothing_else(office: Office, key: str) -> None:
-    await office.report("r1")
-    async with looking(office) as eyes:
+async def test_any_other_key_lets_go_and_does_nothing_else(sample: SampleStore, key: str) -> None:
+    await sample.report("r1")
+    async with looking(sample) as eyes:
         await eyes.press("c")
         await eyes.sees("any other key lets go")
         await eyes.press(key)
@@ -148,10 +150,10 @@ async def test_any_other_key_lets_go_and_does_nothing_else(office: Office, key: 
         assert not await pressed(eyes, "r1")
 
 
-async def test_no_single_key_cancels_whatever_is_pressed_before(office: Office) -> None:
-    await office.report("r1")
-    await office.waiting("r2", subject="x")
-    async with looking(office) as eyes:
+async def test_no_single_key_cancels_whatever_is_pressed_before(sample: SampleStore) -> None:
+    await sample.report("r1")
+    await sample.waiting("r2", subject="x")
+    async with looking(sample) as eyes:
         keys = [*set(printable) - set("pqc\t\n\r\x0b\x0c"), "enter", "delete", "tab", "f1"]
         for before in ("", "a"):
             for key in keys:
@@ -167,9 +169,9 @@ async def test_no_single_key_cancels_whatever_is_pressed_before(office: Office) 
     ("key", "reason"),
     [("1", "wrong path"), ("2", "too expensive"), ("3", "changed my mind"), ("4", "looks unsafe")],
 )
-async def test_a_number_says_why(office: Office, key: str, reason: str) -> None:
-    await office.report("r1")
-    async with looking(office) as eyes:
+async def test_a_number_says_why(sample: SampleStore, key: str, reason: str) -> None:
+    await sample.report("r1")
+    async with looking(sample) as eyes:
         await eyes.press("c", key)
         await eyes.sees(f"{reason} ✓")
         eyes.now.advance(2.9)
@@ -177,9 +179,9 @@ async def test_a_number_says_why(office: Office, key: str, reason: str) -> None:
         assert (await eyes.recorded("r1", CancelRequested)).reason == reason
 
 
-async def test_five_lets_somebody_write_why(office: Office) -> None:
-    await office.report("r1")
-    async with looking(office) as eyes:
+async def test_five_lets_somebody_write_why(sample: SampleStore) -> None:
+    await sample.report("r1")
+    async with looking(sample) as eyes:
         await eyes.press("c", "5")
         await eyes.sees("Enter: cancel · saves partial work")
         await eyes.write("the board said no")
@@ -187,10 +189,10 @@ async def test_five_lets_somebody_write_why(office: Office) -> None:
         assert (await eyes.recorded("r1", CancelRequested)).reason == "the board said no"
 
 
-async def test_a_cancel_that_was_armed_for_one_run_never_meets_another(office: Office) -> None:
-    await office.report("r1")
-    await office.report("r2")
-    async with looking(office) as eyes:
+async def test_a_cancel_that_was_armed_for_one_run_never_meets_another(sample: SampleStore) -> None:
+    await sample.report("r1")
+    await sample.report("r2")
+    async with looking(sample) as eyes:
         await eyes.look_at("r1")
         await eyes.press("c")
         eyes.app.select("r2")  # with the mouse, say
@@ -201,29 +203,29 @@ async def test_a_cancel_that_was_armed_for_one_run_never_meets_another(office: O
         assert not await pressed(eyes, "r2")
 
 
-async def test_what_a_cancel_would_do_is_said_as_it_is_now(office: Office) -> None:
+async def test_what_a_cancel_would_do_is_said_as_it_is_now(sample: SampleStore) -> None:
     """It stays armed while the run goes on: a busy run must be as easy to cancel as an idle one."""
-    await office.report("r1")
-    async with looking(office) as eyes:
+    await sample.report("r1")
+    async with looking(sample) as eyes:
         await eyes.press("c")
-        await office.add("r1", StepStarted(step="p1", name="pay"))
+        await sample.add("r1", StepStarted(step="p1", name="pay"))
         await eyes.sees("Cancel r1: saves partial work · undoes 1, cannot undo 2: score, pay")
         await eyes.press("c")
         await eyes.recorded("r1", CancelRequested)
 
 
-async def test_while_it_is_cancelled_two_more_presses_stop_it_now(office: Office) -> None:
-    await office.cancelling("r1")
-    async with looking(office) as eyes:
+async def test_while_it_is_cancelled_two_more_presses_stop_it_now(sample: SampleStore) -> None:
+    await sample.cancelling("r1")
+    async with looking(sample) as eyes:
         await eyes.press("c")
         await eyes.sees("Stop now r1: kills the tool, may leave it half done")
         await eyes.press("c")
         assert (await eyes.recorded("r1", Hurried)).via == "top"
 
 
-async def test_plus_raises_the_limit_that_has_stopped_it(office: Office) -> None:
-    await office.limited("r1")
-    async with looking(office) as eyes:
+async def test_plus_raises_the_limit_that_has_stopped_it(sample: SampleStore) -> None:
+    await sample.limited("r1")
+    async with looking(sample) as eyes:
         await eyes.press("+")
         await eyes.sees("steps=2")
         await eyes.press("enter")
@@ -231,9 +233,11 @@ async def test_plus_raises_the_limit_that_has_stopped_it(office: Office) -> None
         assert (raised.caps, raised.via) == ({"steps": 2}, "top")
 
 
-async def test_a_limit_that_is_none_is_refused_and_what_was_written_stays(office: Office) -> None:
-    await office.limited("r1")
-    async with looking(office) as eyes:
+async def test_a_limit_that_is_none_is_refused_and_what_was_written_stays(
+    sample: SampleStore,
+) -> None:
+    await sample.limited("r1")
+    async with looking(sample) as eyes:
         await eyes.press("+")
         await eyes.write(" more")
         await eyes.press("enter")
@@ -243,9 +247,9 @@ async def test_a_limit_that_is_none_is_refused_and_what_was_written_stays(office
         assert not await pressed(eyes, "r1")
 
 
-async def test_a_stop_takes_hold_of_a_run_whose_process_is_gone(office: Office) -> None:
-    await office.orphan("r1")
-    async with looking(office) as eyes:
+async def test_a_stop_takes_hold_of_a_run_whose_process_is_gone(sample: SampleStore) -> None:
+    await sample.orphan("r1")
+    async with looking(sample) as eyes:
         await eyes.sees("No process drives it.")
         await eyes.press("p")
         await eyes.sees("‖ Paused by you")
@@ -253,10 +257,10 @@ async def test_a_stop_takes_hold_of_a_run_whose_process_is_gone(office: Office) 
         await eyes.sees("■ Cancelled by you")
 
 
-async def test_what_is_written_for_one_run_is_never_sent_to_another(office: Office) -> None:
-    await office.report("r1")
-    await office.report("r2")
-    async with looking(office) as eyes:
+async def test_what_is_written_for_one_run_is_never_sent_to_another(sample: SampleStore) -> None:
+    await sample.report("r1")
+    await sample.report("r2")
+    async with looking(sample) as eyes:
         await eyes.look_at("r1")
         await eyes.press("r")
         await eyes.write("only EU")
@@ -272,27 +276,27 @@ async def test_what_is_written_for_one_run_is_never_sent_to_another(office: Offi
         assert not await pressed(eyes, "r2")
 
 
-async def test_leaving_stops_nothing_and_says_so(office: Office) -> None:
-    await office.report("r1")
-    await office.waiting("r2")
-    async with looking(office) as eyes:
+async def test_leaving_stops_nothing_and_says_so(sample: SampleStore) -> None:
+    await sample.report("r1")
+    await sample.waiting("r2")
+    async with looking(sample) as eyes:
         await eyes.press("q")
     assert eyes.app.return_value == "Nothing was stopped. 2 runs go on as before."
     assert not await pressed(eyes, "r1")
 
 
 @pytest.mark.parametrize("key", ["ctrl+c", "ctrl+q"])
-async def test_ctrl_c_leaves_too_also_while_somebody_writes(office: Office, key: str) -> None:
-    await office.report("r1")
-    async with looking(office) as eyes:
+async def test_ctrl_c_leaves_too_also_while_somebody_writes(sample: SampleStore, key: str) -> None:
+    await sample.report("r1")
+    async with looking(sample) as eyes:
         await eyes.press("r", "x", key)
     assert eyes.app.return_value == "Nothing was stopped. 1 run goes on as before."
     assert not await pressed(eyes, "r1")
 
 
-async def test_what_is_pasted_is_one_line_and_presses_no_key(office: Office) -> None:
-    await office.report("r1")
-    async with looking(office) as eyes:
+async def test_what_is_pasted_is_one_line_and_presses_no_key(sample: SampleStore) -> None:
+    await sample.report("r1")
+    async with looking(sample) as eyes:
         eyes.paste("c\nc\n")
         await eyes.press("r")
         eyes.paste("EU\nonly\x1b[2J")
@@ -304,9 +308,9 @@ async def test_what_is_pasted_is_one_line_and_presses_no_key(office: Office) -> 
 # --- approvals ------------------------------------------------------------------------------------
 
 
-async def test_a_call_can_be_allowed_after_a_second_on_the_screen(office: Office) -> None:
-    await office.waiting("r1")
-    async with looking(office) as eyes:
+async def test_a_call_can_be_allowed_after_a_second_on_the_screen(sample: SampleStore) -> None:
+    await sample.waiting("r1")
+    async with looking(sample) as eyes:
         await eyes.press("a")
         await eyes.sees("read it first")
         await eyes.press("y")
@@ -318,9 +322,11 @@ async def test_a_call_can_be_allowed_after_a_second_on_the_screen(office: Office
         assert (answered.verdict, answered.by, answered.via) == ("approved", "ana", "top")
 
 
-async def test_the_true_call_comes_first_and_the_agents_words_are_quoted(office: Office) -> None:
-    await office.waiting("r1")
-    async with looking(office) as eyes:
+async def test_the_true_call_comes_first_and_the_agents_words_are_quoted(
+    sample: SampleStore,
+) -> None:
+    await sample.waiting("r1")
+    async with looking(sample) as eyes:
         await eyes.press("a")
         await eyes.sees("The agent says")
         lines = eyes.lines
@@ -335,10 +341,10 @@ async def test_the_true_call_comes_first_and_the_agents_words_are_quoted(office:
 
 
 async def test_a_call_that_is_longer_than_the_screen_is_read_to_its_end_first(
-    office: Office,
+    sample: SampleStore,
 ) -> None:
-    await office.waiting("r1", body="harmless words " * 200, to="thief@example.com")
-    async with looking(office) as eyes:
+    await sample.waiting("r1", body="harmless words " * 200, to="thief@example.com")
+    async with looking(sample) as eyes:
         await eyes.press("a")
         await eyes.sees("\nsend_email(\n")
         eyes.now.advance(2)
@@ -351,15 +357,17 @@ async def test_a_call_that_is_longer_than_the_screen_is_read_to_its_end_first(
         assert (await eyes.recorded("r1", Answered)).verdict == "approved"
 
 
-async def test_another_call_in_the_place_of_one_that_was_read_is_read_anew(office: Office) -> None:
+async def test_another_call_in_the_place_of_one_that_was_read_is_read_anew(
+    sample: SampleStore,
+) -> None:
     many = {f"more{n:02}": "harmless" for n in range(40)}
-    await office.waiting("r1", **many)
-    async with looking(office) as eyes:
+    await sample.waiting("r1", **many)
+    async with looking(sample) as eyes:
         await eyes.press("a")
         await eyes.sees("\nsend_email(\n")
         while "more39" not in eyes.text:
             await eyes.press("pagedown")
-        await office.asks_next("r1", "wire_money", aaa="thief@example.com", **many)
+        await sample.asks_next("r1", "wire_money", aaa="thief@example.com", **many)
         await eyes.sees("\nwire_money(\n")
         assert "thief@example.com" in eyes.text
         eyes.now.advance(2)
@@ -373,9 +381,9 @@ async def test_another_call_in_the_place_of_one_that_was_read_is_read_anew(offic
         assert (await eyes.recorded("r1", Answered)).verdict == "approved"
 
 
-async def test_lines_that_were_jumped_over_were_not_read(office: Office) -> None:
-    await office.waiting("r1", **{f"more{n:02}": "harmless" for n in range(80)})
-    async with looking(office) as eyes:
+async def test_lines_that_were_jumped_over_were_not_read(sample: SampleStore) -> None:
+    await sample.waiting("r1", **{f"more{n:02}": "harmless" for n in range(80)})
+    async with looking(sample) as eyes:
         await eyes.press("a")
         await eyes.sees("\nsend_email(\n")
         eyes.app.pane.scroll(100)  # with the mouse, say
@@ -386,9 +394,9 @@ async def test_lines_that_were_jumped_over_were_not_read(office: Office) -> None
         assert not await pressed(eyes, "r1")
 
 
-async def test_a_call_that_is_folded_anew_is_read_anew(office: Office) -> None:
-    await office.waiting("r1", body="harmless words " * 40, to="thief@example.com")
-    async with looking(office, size=(80, 40)) as eyes:
+async def test_a_call_that_is_folded_anew_is_read_anew(sample: SampleStore) -> None:
+    await sample.waiting("r1", body="harmless words " * 40, to="thief@example.com")
+    async with looking(sample, size=(80, 40)) as eyes:
         await eyes.press("a")
         await eyes.sees("thief@example.com")
         await eyes.resize(60, 14)
@@ -399,29 +407,29 @@ async def test_a_call_that_is_folded_anew_is_read_anew(office: Office) -> None:
         assert not await pressed(eyes, "r1")
 
 
-async def test_no_name_in_a_call_is_cut(office: Office) -> None:
+async def test_no_name_in_a_call_is_cut(sample: SampleStore) -> None:
     name, tool = f"to_{'x' * 200}_thief", f"send_{'y' * 200}_money"
-    await office.waiting("r1")
-    await office.asks_next("r1", tool, **{name: 1})
-    async with looking(office) as eyes:
+    await sample.waiting("r1")
+    await sample.asks_next("r1", tool, **{name: 1})
+    async with looking(sample) as eyes:
         await eyes.press("a")
         await eyes.sees("The agent says")
         whole = "".join(line.strip() for line in eyes.lines)
         assert f"{tool}({name} = 1)" in whole
 
 
-async def test_newlines_in_an_argument_push_nothing_out_of_view(office: Office) -> None:
-    await office.waiting("r1", a="\n" * 40, to="board@example.com")
-    async with looking(office) as eyes:
+async def test_newlines_in_an_argument_push_nothing_out_of_view(sample: SampleStore) -> None:
+    await sample.waiting("r1", a="\n" * 40, to="board@example.com")
+    async with looking(sample) as eyes:
         await eyes.press("a")
         await eyes.sees("\nsend_email(\n")
         assert r'a = "\n\n\n' in eyes.text
         assert "to = " in eyes.text
 
 
-async def test_n_denies_and_the_agent_is_told_why(office: Office) -> None:
-    await office.waiting("r1")
-    async with looking(office) as eyes:
+async def test_n_denies_and_the_agent_is_told_why(sample: SampleStore) -> None:
+    await sample.waiting("r1")
+    async with looking(sample) as eyes:
         await eyes.press("a")
         await eyes.sees("\nsend_email(\n")
         await eyes.press("n")
@@ -432,9 +440,9 @@ async def test_n_denies_and_the_agent_is_told_why(office: Office) -> None:
         assert (answered.verdict, answered.reason) == ("denied", "not before Monday")
 
 
-async def test_e_puts_other_arguments_in_the_place_of_its_own(office: Office) -> None:
-    await office.waiting("r1", eur=500)
-    async with looking(office) as eyes:
+async def test_e_puts_other_arguments_in_the_place_of_its_own(sample: SampleStore) -> None:
+    await sample.waiting("r1", eur=500)
+    async with looking(sample) as eyes:
         await eyes.press("a")
         await eyes.sees("\nsend_email(\n")
         await eyes.press("e")
@@ -444,29 +452,29 @@ async def test_e_puts_other_arguments_in_the_place_of_its_own(office: Office) ->
         assert (answered.verdict, value_of(answered.value)) == ("edited", {"eur": 5})
 
 
-async def test_y_means_nothing_where_no_call_is_on_the_screen(office: Office) -> None:
-    await office.waiting("r1")
-    async with looking(office) as eyes:
+async def test_y_means_nothing_where_no_call_is_on_the_screen(sample: SampleStore) -> None:
+    await sample.waiting("r1")
+    async with looking(sample) as eyes:
         eyes.now.advance(10)
         await eyes.press("y", "n", "e")
         assert eyes.app.bar.ask is None
         assert not await pressed(eyes, "r1")
 
 
-async def test_a_shows_the_run_that_waits_wherever_it_is(office: Office) -> None:
-    await office.waiting("r1")
-    await office.report("r2")
-    async with looking(office) as eyes:
+async def test_a_shows_the_run_that_waits_wherever_it_is(sample: SampleStore) -> None:
+    await sample.waiting("r1")
+    await sample.report("r2")
+    async with looking(sample) as eyes:
         await eyes.look_at("r2")
         await eyes.press("a")
         await eyes.sees("\nsend_email(\n")
         assert eyes.app.roster.kept == "r1"
 
 
-async def test_a_question_is_answered_in_place(office: Office) -> None:
+async def test_a_question_is_answered_in_place(sample: SampleStore) -> None:
     asked = QuestionAsked(question="q1", text="Which year?")
-    await office.working("r1", asked)
-    async with looking(office) as eyes:
+    await sample.working("r1", asked)
+    async with looking(sample) as eyes:
         await eyes.press("a")
         await eyes.sees("│ Which year?")
         await eyes.until(lambda: eyes.app.bar.ask)
@@ -475,23 +483,25 @@ async def test_a_question_is_answered_in_place(office: Office) -> None:
         assert value_of((await eyes.recorded("r1", Answered)).value) == 2026
 
 
-async def test_a_step_in_doubt_says_in_its_line_which_answers_there_are(office: Office) -> None:
+async def test_a_step_in_doubt_says_in_its_line_which_answers_there_are(
+    sample: SampleStore,
+) -> None:
     said = "Nobody knows whether step 'write_file' happened: it began, and was cut off before it "
     text = f"{said}could say. It happened (happened), run it (run), or go on without it (skip)?"
     begun = StepStarted(step="s1", name="write_file")
-    await office.working(
+    await sample.working(
         "r1", begun, QuestionAsked(question="q1", kind="doubt", text=text, step="s1")
     )
-    async with looking(office, size=(100, 30)) as eyes:
+    async with looking(sample, size=(100, 30)) as eyes:
         await eyes.press("a")
         await eyes.sees("\nhappened, run or skip >")
         await eyes.write("sk")
         assert "\nhappened, run or skip > sk\n" in eyes.text
 
 
-async def test_a_again_answers_a_question_whose_line_was_closed(office: Office) -> None:
-    await office.working("r1", QuestionAsked(question="q1", text="Which year?"))
-    async with looking(office) as eyes:
+async def test_a_again_answers_a_question_whose_line_was_closed(sample: SampleStore) -> None:
+    await sample.working("r1", QuestionAsked(question="q1", text="Which year?"))
+    async with looking(sample) as eyes:
         await eyes.press("a")
         await eyes.until(lambda: eyes.app.bar.ask)
         await eyes.press("escape")
@@ -502,9 +512,9 @@ async def test_a_again_answers_a_question_whose_line_was_closed(office: Office) 
         await eyes.until(lambda: eyes.app.bar.ask)
 
 
-async def test_a_opens_no_line_over_one_that_somebody_writes_in(office: Office) -> None:
-    await office.working("r1", QuestionAsked(question="q1", text="Which year?"))
-    async with looking(office) as eyes:
+async def test_a_opens_no_line_over_one_that_somebody_writes_in(sample: SampleStore) -> None:
+    await sample.working("r1", QuestionAsked(question="q1", text="Which year?"))
+    async with looking(sample) as eyes:
         eyes.hit("a", "r")
         await eyes.sees("│ Which year?")
         await eyes.whole()

@@ -3,11 +3,11 @@
 from hypothesis import given
 
 from pullcord.core import run as core
-from pullcord.core.events import Record
+from pullcord.core.events import LateResult, Record
 from pullcord.core.fold import replay
-from pullcord.journal.reading import Cursor
-from pullcord.tui.report import Report
-from pullcord.tui.seen import Step
+from pullcord.journal.stored_runs.run_records import Cursor
+from pullcord.tui.run_report import RunReport
+from pullcord.tui.shown_items import ShownStep
 from pullcord.tui.steplines import step_lines, text_lines
 from pullcord.tui.timeline import spans_of, timeline_lines
 from tests.core.histories import histories
@@ -27,8 +27,14 @@ def sign_of(known: core.Step) -> str:
     return "◆" if known.model and known.status in ("started", "finished") else SIGN[known.status]
 
 
-def reported(records: list[Record]) -> Report:
-    made = Report()
+def has_failed_late(records: list[Record], step: str) -> bool:
+    """Whether the last that is known of it is that it failed, after it had been stopped."""
+    said = [one.event for one in records if getattr(one.event, "step", "") == step]
+    return isinstance(said[-1], LateResult) and bool(said[-1].error)
+
+
+def reported(records: list[Record]) -> RunReport:
+    made = RunReport()
     made.take((Cursor(record.seq), record) for record in records)
     return made
 
@@ -36,10 +42,10 @@ def reported(records: list[Record]) -> Report:
 @given(histories())
 def test_every_step_is_there_once_with_its_outcome(records: list[Record]) -> None:
     run, made = replay("r1", records), reported(records)
-    shown = [e for section in made.sections for e in section.entries if isinstance(e, Step)]
+    shown = [e for section in made.sections for e in section.entries if isinstance(e, ShownStep)]
     assert [step.name for step in shown] == [step.model or step.name for step in run.steps.values()]
-    for step, known in zip(shown, run.steps.values(), strict=True):
-        assert step.sign == sign_of(known)
+    for step, (name, known) in zip(shown, run.steps.items(), strict=True):
+        assert step.sign == ("✕" if has_failed_late(records, name) else sign_of(known))
         assert (step.says == "undone") == (known.undo == "undone")
 
 

@@ -7,19 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from pullcord.cli.address import address
-from pullcord.cli.client import Client
-from pullcord.cli.top_server import Served
+from pullcord.client.http import Client
+from pullcord.client.server_address import address
 from pullcord.core.states import RunState
 from pullcord.journal.journal import Journal
 from pullcord.tui.app import Top
-from pullcord.tui.local import Local
+from pullcord.tui.local_source import LocalSource
+from pullcord.tui.server_source import ServerSource
 from pullcord.tui.source import Source
 from tests.cli.serving import Serving, serve
 from tests.tui.screen import Eyes, Now
 
 AGENTS = Path(__file__).parents[1] / "terminal" / "agents.py"
-S = RunState
 
 
 @pytest.fixture
@@ -53,7 +52,7 @@ async def looking_at(
 async def watching(serving: Serving, right: str = "approve") -> AsyncGenerator[Eyes]:
     """Somebody called ci looks at the runs of a server."""
     client = Client(address(serving.url, insecure=False), serving.token(right))
-    source = Served(client)
+    source = ServerSource(client)
     async with looking_at(source, "ci") as eyes:
         yield eyes
     source.close()
@@ -70,7 +69,7 @@ async def test_what_happens_there_is_seen_here_and_a_press_here_happens_there(
         await eyes.sees("◐ Pausing by you")
         (gates / "one").touch()
         await eyes.sees("‖ Paused by you")
-        paused = serving.here.until(lambda run: run.state is S.PAUSED)
+        paused = serving.here.until(lambda run: run.state is RunState.PAUSED)
         assert paused.pause is not None
         assert paused.pause.by == "ci"
         await eyes.press("r")
@@ -127,7 +126,7 @@ async def test_who_may_only_look_is_told_so_and_nothing_changes(serving: Serving
         await eyes.sees("? Waiting")
         await eyes.press("p")
         await eyes.until(lambda: "right to stop" in eyes.lines[-1])
-    assert serving.here.until(lambda _: True).state is S.WAITING
+    assert serving.here.until(lambda _: True).state is RunState.WAITING
 
 
 async def test_a_server_that_goes_away_is_said_and_what_was_missed_is_caught_up_with(
@@ -136,10 +135,10 @@ async def test_a_server_that_goes_away_is_said_and_what_was_missed_is_caught_up_
     with serve(tmp_path, str(AGENTS)) as serving:
         serving.begin("asks", "r1", "r2")
         for run in ("r1", "r2"):
-            serving.here.reached(S.WAITING, run_id=run)
+            serving.here.reached(RunState.WAITING, run_id=run)
         port = serving.url.rpartition(":")[2]
         client = Client(address(serving.url, insecure=False), serving.token("control"))
-    source = Served(client)
+    source = ServerSource(client)
     with serve(tmp_path, str(AGENTS), port=port) as serving:
         looking = looking_at(source, "ci")
         eyes = await looking.__aenter__()
@@ -166,7 +165,7 @@ async def test_a_right_that_is_taken_back_ends_the_watching_and_says_so(serving:
     serving.begin("asks", "r1")
     client = Client(address(serving.url, insecure=False), serving.token("view"))
     admin = Client(address(serving.url, insecure=False), serving.token("admin"))
-    source = Served(client)
+    source = ServerSource(client)
     async with looking_at(source, "ci") as eyes:
         await eyes.sees("? Waiting")
         listed = admin.ask("GET", "/grants", again=True).body.decode()
@@ -179,7 +178,7 @@ async def test_a_right_that_is_taken_back_ends_the_watching_and_says_so(serving:
 
 async def test_the_kill_switch_of_a_server_is_on_the_screen(serving: Serving) -> None:
     serving.begin("asks", "r1")
-    serving.here.reached(S.WAITING)
+    serving.here.reached(RunState.WAITING)
     async with watching(serving, "view") as eyes:
         await eyes.sees("? Waiting")
         assert serving.here("kill-switch", "engage", "--reason", "fire").status == 0
@@ -199,12 +198,12 @@ async def test_it_is_the_same_screen_as_that_of_the_store(serving: Serving, gate
     for run in ("done", "lost"):
         serving.here.ended(run)
     for run in ("asked", "open"):
-        serving.here.reached(S.WAITING, run_id=run)
+        serving.here.reached(RunState.WAITING, run_id=run)
     async with watching(serving) as eyes:
         there = [screen async for screen in screens(eyes)]
     async with (
         Journal.open(serving.here.store) as journal,
-        looking_at(Local(journal, me="ci", name=serving.url), "ci") as eyes,
+        looking_at(LocalSource(journal, me="ci", name=serving.url), "ci") as eyes,
     ):
         here = [screen async for screen in screens(eyes)]
     assert there == here

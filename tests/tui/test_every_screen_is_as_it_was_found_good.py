@@ -2,8 +2,8 @@
 
 import pytest
 
+from tests.tui.sample_store import SampleStore
 from tests.tui.screen import agrees, looking
-from tests.tui.store import Office
 
 STATES = (
     "cancelled",
@@ -22,21 +22,23 @@ SIZES = {"narrow": (80, 24), "wide": (200, 50)}
 
 
 @pytest.mark.parametrize("size", SIZES)
-async def test_among_a_thousand_runs_every_state_has_its_bar(office: Office, size: str) -> None:
-    await office.many(1000)
+async def test_among_a_thousand_runs_every_state_has_its_bar(
+    sample: SampleStore, size: str
+) -> None:
+    await sample.many(1000)
     for state in STATES:
-        await getattr(office, state)(f"r-{state}")
-    async with looking(office, size=SIZES[size]) as eyes:
+        await getattr(sample, state)(f"r-{state}")
+    async with looking(sample, size=SIZES[size]) as eyes:
         for state in (*STATES, "queued"):
             await eyes.look_at(f"r-{state}" if state != "queued" else "m0990")
             agrees(f"{size}-{state}", eyes.text)
 
 
 @pytest.mark.parametrize("size", SIZES)
-async def test_every_view_of_a_run(office: Office, size: str) -> None:
+async def test_every_view_of_a_run(sample: SampleStore, size: str) -> None:
     for state in STATES:
-        await getattr(office, state)(f"r-{state}")
-    async with looking(office, size=SIZES[size]) as eyes:
+        await getattr(sample, state)(f"r-{state}")
+    async with looking(sample, size=SIZES[size]) as eyes:
         await eyes.look_at("r-cancelled")
         for key, view in (("2", "text"), ("4", "timeline"), ("5", "receipt"), ("?", "keys")):
             await eyes.press(key)
@@ -59,16 +61,16 @@ async def test_every_view_of_a_run(office: Office, size: str) -> None:
         agrees(f"{size}-view-filter", eyes.text)
 
 
-async def test_a_store_without_runs_says_how_to_start_one(office: Office) -> None:
-    async with looking(office) as eyes:
+async def test_a_store_without_runs_says_how_to_start_one(sample: SampleStore) -> None:
+    async with looking(sample) as eyes:
         assert "pullcord run FILE.py:NAME" in eyes.text
         agrees("narrow-empty", eyes.text)
 
 
 @pytest.mark.parametrize(("width", "height"), [(60, 20), (80, 24), (120, 30), (200, 50)])
-async def test_the_bar_is_whole_at_any_size(office: Office, width: int, height: int) -> None:
-    await office.report("r-report")
-    async with looking(office, size=(80, 24)) as eyes:
+async def test_the_bar_is_whole_at_any_size(sample: SampleStore, width: int, height: int) -> None:
+    await sample.report("r-report")
+    async with looking(sample, size=(80, 24)) as eyes:
         await eyes.look_at("r-report")
         await eyes.resize(width, height)
         await eyes.whole()
@@ -88,9 +90,11 @@ async def test_the_bar_is_whole_at_any_size(office: Office, width: int, height: 
 
 
 @pytest.mark.parametrize("width", [60, 80, 109, 110, 115, 120])
-async def test_the_names_of_the_views_and_the_help_are_whole(office: Office, width: int) -> None:
-    await office.waiting("r1")
-    async with looking(office, size=(width, 50)) as eyes:
+async def test_the_names_of_the_views_and_the_help_are_whole(
+    sample: SampleStore, width: int
+) -> None:
+    await sample.waiting("r1")
+    async with looking(sample, size=(width, 50)) as eyes:
         await eyes.look_at("r1")
         await eyes.sees("5 receipt")
         assert "3 approvals" in eyes.text

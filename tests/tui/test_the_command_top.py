@@ -1,16 +1,9 @@
 """`pullcord top` as a person starts it: a process in a real pseudo-terminal, on a real store."""
 
 import asyncio
-import fcntl
-import os
-import pty
 import re
-import struct
 import subprocess
 import sys
-import termios
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -18,11 +11,11 @@ import pytest
 from pullcord.core.events import PauseRequested
 from pullcord.core.states import RunState
 from pullcord.journal.journal import Journal
-from pullcord.journal.sqlite import SqliteStore
-from tests import nursery
+from pullcord.journal.sqlite.backend import SqliteStore
 from tests.cli.serving import serve
 from tests.cli.terminal import Terminal, agent
-from tests.tui.store import Office
+from tests.tui.sample_store import SampleStore
+from tests.tui.top import Tty, started
 
 WITHOUT = """
 import sys, importlib.util as util
@@ -33,72 +26,14 @@ sys.exit(main(["top", "--store", sys.argv[1]]))
 """
 
 
-class Tty:
-    """A process whose terminal we are."""
-
-    def __init__(self, *words: str, env: dict[str, str]) -> None:
-        ours, theirs = pty.openpty()
-        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
-        self._fd = ours
-        self.process = nursery.start(
-            "pullcord",
-            *words,
-            stdin=theirs,
-            stdout=theirs,
-            stderr=theirs,
-            env=os.environ | {"TERM": "xterm-256color", "COLUMNS": "80", "LINES": "24"} | env,
-            start_new_session=True,
-        )
-        os.close(theirs)
-        self.said = ""
-
-    def press(self, keys: str) -> None:
-        """What it says from now on comes after this."""
-        self.said = ""
-        os.write(self._fd, keys.encode())
-
-    def until(self, holds: Callable[[str], bool]) -> str:
-        """Read on until it has said so. The test's own timeout is the bound."""
-        while not holds(self.said):
-            self.said += self._read()
-        return self.said
-
-    def _read(self) -> str:
-        try:
-            return os.read(self._fd, 65536).decode(errors="replace")
-        except OSError as error:  # the other end is closed
-            raise AssertionError(f"it has left, having said: {self.said[-2000:]}") from error
-
-    def end(self) -> tuple[int, str]:
-        while True:
-            try:
-                self.said += os.read(self._fd, 65536).decode(errors="replace")
-            except OSError:
-                return self.process.wait(), self.said
-
-    def __enter__(self) -> "Tty":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.process.kill()
-        self.process.wait()
-        os.close(self._fd)
-
-
-@contextmanager
-def started(store: Path, *words: str, **env: str) -> Generator[Tty]:
-    with Tty("top", "--store", str(store), "--by", "ana", *words, env=env) as tty:
-        yield tty
-
-
 @pytest.fixture
 def store(tmp_path: Path) -> Path:
     path = tmp_path / "runs.db"
 
     async def fill() -> None:
-        office = Office(path)
-        await office.report("r-report")
-        await office.journal.aclose()
+        sample = SampleStore(path)
+        await sample.report("r-report")
+        await sample.journal.aclose()
 
     asyncio.run(fill())
     return path
@@ -197,6 +132,6 @@ def test_what_keeps_it_from_a_server_is_said_like_everywhere(
 def controls(path: Path) -> list[tuple[str, str]]:
     """Who has paused the run, and by which way."""
     journal = Journal(SqliteStore(path))
-    found = [record.event for record in journal.read_now("r-report")]
+    found = [record.event for record in journal.changes.read_now("r-report")]
     asyncio.run(journal.aclose())
     return [(event.by, event.via) for event in found if isinstance(event, PauseRequested)]

@@ -6,17 +6,17 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pullcord.core.commands import Cancel, Pause
+from pullcord.core.commands import Cancel, Pause, Rename
 from pullcord.core.events import Completed, Created, Record
 from pullcord.core.fold import replay
-from pullcord.core.panel import Panel, panel
+from pullcord.core.show.panel import Panel, panel
 from pullcord.core.states import RunState
 from pullcord.core.stops import StopShown, Viewer, decode_entry
 from pullcord.killswitch.flags import Scope, new_note
-from pullcord.tui.local import Local
+from pullcord.tui.local_source import LocalSource
 from pullcord.tui.roster import Roster, needs_somebody
+from tests.tui.sample_store import SampleStore
 from tests.tui.screen import agrees, looking
-from tests.tui.store import Office
 
 
 def made(run: str, *, created_ms: int, seq: int = 1, wants: int = 0, ended: bool = False) -> Panel:
@@ -68,11 +68,11 @@ def test_one_change_at_a_time_is_the_same_as_sorting_it_all(
     assert roster.living == sum(not p.ended for p in latest.values())
 
 
-class Counting(Local):
+class Counting(LocalSource):
     """A source that notes what it is asked for."""
 
-    def __init__(self, office: Office) -> None:
-        super().__init__(office.journal, me="ana", name="runs.db")
+    def __init__(self, sample: SampleStore) -> None:
+        super().__init__(sample.journal, me="ana", name="runs.db")
         self.pages = 0
         self.asked: list[str] = []
 
@@ -87,37 +87,37 @@ class Counting(Local):
         return await super().panels(*run_ids)
 
 
-async def test_a_change_costs_one_look_at_one_run_not_a_reload(office: Office) -> None:
-    await office.many(300)
-    await office.report("r1")
-    source = Counting(office)
-    async with looking(office, source=source) as eyes:
+async def test_a_change_costs_one_look_at_one_run_not_a_reload(sample: SampleStore) -> None:
+    await sample.many(300)
+    await sample.report("r1")
+    source = Counting(sample)
+    async with looking(sample, source=source) as eyes:
         await eyes.look_at("r1")
         pages = source.pages
         source.asked.clear()
-        await office.journal.command("r1", Pause(by="ben", reason="look at this"))
+        await sample.journal.command("r1", Pause(by="ben", reason="look at this"))
         await eyes.sees("◐ Pausing by ben")
         assert source.pages == pages
         assert set(source.asked) <= {"r1", *eyes.app.runs.in_view()}
         assert len(source.asked) < 100
 
 
-async def test_a_run_that_is_started_elsewhere_appears(office: Office) -> None:
-    await office.report("r1")
-    async with looking(office) as eyes:
-        await office.report("r2")
+async def test_a_run_that_is_started_elsewhere_appears(sample: SampleStore) -> None:
+    await sample.report("r1")
+    async with looking(sample) as eyes:
+        await sample.report("r2")
         await eyes.until(lambda: len(eyes.app.roster) == 2)
         assert eyes.app.roster.kept == "r1"  # the finger stays where it was
 
 
 async def test_the_selected_run_stays_under_the_finger_when_the_order_changes(
-    office: Office,
+    sample: SampleStore,
 ) -> None:
     for run in ("r1", "r2", "r3"):
-        await office.report(run)
-    async with looking(office) as eyes:
+        await sample.report(run)
+    async with looking(sample) as eyes:
         await eyes.look_at("r2")
-        await office.waiting("r4")
+        await sample.waiting("r4")
         await eyes.sees("1 needs you")
         assert eyes.app.roster.at(0) == "r4"
         assert eyes.app.bar.panel is not None
@@ -127,15 +127,15 @@ async def test_the_selected_run_stays_under_the_finger_when_the_order_changes(
         assert "● Running" in selected[0]
 
 
-async def test_only_living_runs_are_listed_but_the_selected_one_stays(office: Office) -> None:
-    await office.completed("r1")
-    await office.working("r2")
-    await office.report("r3")
-    async with looking(office) as eyes:
+async def test_only_living_runs_are_listed_but_the_selected_one_stays(sample: SampleStore) -> None:
+    await sample.completed("r1")
+    await sample.working("r2")
+    await sample.report("r3")
+    async with looking(sample) as eyes:
         await eyes.look_at("r2")
         await eyes.press("l")
         assert [eyes.app.roster.at(n) for n in range(2)] == ["r3", "r2"]
-        await office.add("r2", Completed())
+        await sample.add("r2", Completed())
         await eyes.sees("✓ Completed")
         assert eyes.app.roster.place("r2") is not None  # no other run came under the finger
         await eyes.press("up")
@@ -144,11 +144,11 @@ async def test_only_living_runs_are_listed_but_the_selected_one_stays(office: Of
         assert len(eyes.app.roster) == 3
 
 
-async def test_words_narrow_the_list_and_esc_widens_it_again(office: Office) -> None:
-    await office.waiting("r1")
-    await office.limited("r2")
-    await office.report("r3")
-    async with looking(office) as eyes:
+async def test_words_narrow_the_list_and_esc_widens_it_again(sample: SampleStore) -> None:
+    await sample.waiting("r1")
+    await sample.limited("r2")
+    await sample.report("r3")
+    async with looking(sample) as eyes:
         await eyes.look_at("r3")
         await eyes.press("/")
         await eyes.write("mailer wait")
@@ -159,25 +159,39 @@ async def test_words_narrow_the_list_and_esc_widens_it_again(office: Office) -> 
         assert len(eyes.app.roster) == 3
 
 
+async def test_a_title_stands_beside_its_run_and_finds_it(sample: SampleStore) -> None:
+    await sample.report("r1")
+    await sample.completed("r2")
+    async with looking(sample) as eyes:
+        for run, title in (("r1", "churn in May"), ("r2", "churn in June")):
+            await sample.journal.command(run, Rename(by="ben", title=title))
+            await eyes.sees(title)
+        await eyes.look_at("r1")
+        assert "churn in May · r1 · " in eyes.text  # over the bar
+        await eyes.press("/")
+        await eyes.write("june")
+        assert [eyes.app.roster.at(n) for n in range(len(eyes.app.roster))] == ["r2", "r1"]
+
+
 async def test_an_ended_run_that_needs_somebody_is_not_hidden_with_the_ended(
-    office: Office,
+    sample: SampleStore,
 ) -> None:
-    await office.troubled("r1")
-    await office.report("r2")
-    async with looking(office) as eyes:
+    await sample.troubled("r1")
+    await sample.report("r2")
+    async with looking(sample) as eyes:
         await eyes.press("l")
         assert eyes.app.roster.at(0) == "r1"
         await eyes.sees("1 to look at")
 
 
 async def test_what_somebody_else_does_is_on_the_bar_and_the_key_means_what_it_says(
-    office: Office,
+    sample: SampleStore,
 ) -> None:
-    await office.report("r1")
-    async with looking(office) as eyes:
+    await sample.report("r1")
+    async with looking(sample) as eyes:
         await eyes.press("c")
         await eyes.sees("any other key lets go")
-        await office.journal.command("r1", Cancel(by="ben"))
+        await sample.journal.command("r1", Cancel(by="ben"))
         await eyes.sees("◌ Cancelling by ben")
         assert "any other key lets go" not in eyes.text  # it would mean Stop now, and was not aimed
         await eyes.press("c", "escape")
@@ -187,20 +201,24 @@ async def test_what_somebody_else_does_is_on_the_bar_and_the_key_means_what_it_s
         await eyes.press("escape")
 
 
-async def shown_to(office: Office, run: str) -> list[StopShown]:
-    acts = [decode_entry(row.payload or b"").act for row in await office.journal.stops(run=run)]
+async def shown_to(sample: SampleStore, run: str) -> list[StopShown]:
+    acts = [
+        decode_entry(row.payload or b"").act for row in await sample.journal.stop_log.rows(run=run)
+    ]
     return [act for act in acts if isinstance(act, StopShown)]
 
 
-async def test_whoever_looks_at_a_run_when_it_is_stopped_is_in_the_stop_log(office: Office) -> None:
-    await office.report("r1")
-    async with looking(office) as eyes:
+async def test_whoever_looks_at_a_run_when_it_is_stopped_is_in_the_stop_log(
+    sample: SampleStore,
+) -> None:
+    await sample.report("r1")
+    async with looking(sample) as eyes:
         await eyes.whole()
         await eyes.press("2")
         await eyes.sees("The largest of them is")
-        seen = (await office.journal.head("r1")).seq
-        await office.journal.command("r1", Cancel(by="bo"))
-        while not (noted := await shown_to(office, "r1")):
+        seen = (await sample.journal.head("r1")).seq
+        await sample.journal.command("r1", Cancel(by="bo"))
+        while not (noted := await shown_to(sample, "r1")):
             await eyes.sees("Cancelling")
     [said] = noted
     text = "Of 1,204 customers, 37 are at risk. The largest of them is "
@@ -208,18 +226,18 @@ async def test_whoever_looks_at_a_run_when_it_is_stopped_is_in_the_stop_log(offi
     assert said == StopShown(asked_seq=seen + 1, viewers=(viewer,))
 
 
-async def test_while_the_kill_switch_is_engaged_it_is_the_second_line(office: Office) -> None:
-    await office.report("r1")
-    async with looking(office) as eyes:
+async def test_while_the_kill_switch_is_engaged_it_is_the_second_line(sample: SampleStore) -> None:
+    await sample.report("r1")
+    async with looking(sample) as eyes:
         await eyes.whole()
         assert "kill switch" not in eyes.text
-        flags = office.journal.flags
+        flags = sample.journal.kill_switch.flags
         flags.raise_it(Scope(), new_note(by="bo", reason="fire", via="terminal"))
-        await office.journal.command("r1", Pause(by="bo"))  # as whoever pulls it has it held
+        await sample.journal.command("r1", Pause(by="bo"))  # as whoever pulls it has it held
         await eyes.until(
             lambda: eyes.lines[1].startswith("■ The kill switch is engaged (by bo: fi")
         )
         agrees("narrow-kill-switch", eyes.text)
         flags.lower(Scope())
-        await office.paused("r2")
+        await sample.paused("r2")
         await eyes.until(lambda: "kill switch" not in eyes.text)

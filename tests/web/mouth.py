@@ -6,8 +6,8 @@ from typing import Any
 
 import pullcord
 from pullcord import Context, RunHandle, StepError
-from pullcord.runtime.tools import Tool, policy_of
-from tests.runs.stage import question
+from pullcord.runtime.policy import Tool, policy_of
+from tests.runs.observed_runs import question
 
 
 async def mouth(ctx: Context, texts: list[str]) -> None:
@@ -43,14 +43,14 @@ async def stumble(ctx: Context, text: str) -> None:
 async def until_it_asks(run: RunHandle, texts: list[str]) -> None:
     """Wait until everything is said and done, and every question is open."""
     await question(run, nth=len(texts), kind="question")
-    await run.reached(pullcord.RunState.WAITING)
+    await run.wait_for(pullcord.RunState.WAITING)
 
 
 async def stop_with(run: RunHandle, text: str) -> None:
     """Tell it this and pause it, by somebody of that name and for that reason."""
     await run.redirect(text, by=text, reason=text)
     await run.pause(by=text, reason=text)
-    await run.reached(pullcord.RunState.PAUSED)
+    await run.wait_for(pullcord.RunState.PAUSED)
 
 
 async def in_pieces(text: str, *cuts: int) -> AsyncGenerator[str]:

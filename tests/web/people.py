@@ -19,7 +19,7 @@ from playwright.async_api import (
 
 from pullcord import RunHandle
 from tests.web.browser import WAIT_MS, bar, expect
-from tests.web.house import House
+from tests.web.restartable_server import RestartableServer
 
 WIDE: Final[ViewportSize] = {"width": 1440, "height": 900}
 
@@ -38,12 +38,12 @@ class Person:
         context.on("weberror", lambda error: self.trouble.append(f"uncaught: {error.error}"))
         context.on("console", self._note_console)
 
-    async def gets_in(self, here: House) -> None:
+    async def gets_in(self, here: RestartableServer) -> None:
         """Open the page with a launch link: with every right."""
         await self.page.goto(here.base + here.launch_link())
         await expect(self.page.get_by_role("navigation", name="Runs")).to_be_visible()
 
-    async def looks_at(self, here: House, run: RunHandle) -> None:
+    async def looks_at(self, here: RestartableServer, run: RunHandle) -> None:
         """Get in, and go to this run."""
         await self.gets_in(here)
         await self.page.goto(f"{here.base}#/runs/{run.id}")

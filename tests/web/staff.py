@@ -7,7 +7,7 @@ from typing import Any
 
 import pullcord
 from pullcord import Call, Context, Retry
-from pullcord.runtime.tools import Tool
+from pullcord.runtime.policy import Tool
 
 PLAN = ["Fetch customer list", "Join against MRR table", "Score churn risk", "Write summary memo"]
 

@@ -6,14 +6,13 @@ from pathlib import Path
 from typing import Final
 
 import pullcord
-from pullcord import Habits, RunHandle
-from pullcord import RunState as S
+from pullcord import RunHandle, RunState, Timing
 from pullcord.core.events import QuestionAsked
 from pullcord.limits import MaxSteps
 from tests.agents.provider.fake import FakeProvider
 from tests.agents.provider.reply import say
-from tests.runs.stage import seen, shown
-from tests.web.house import House, house
+from tests.runs.observed_runs import seen, shown
+from tests.web.restartable_server import RestartableServer, restartable_server
 from tests.web.staff import Staff
 from tests.web.talking import talker
 
@@ -24,10 +23,10 @@ ANSWER: Final = (
 )
 
 
-class Stage:
-    """A house in which each state is a run away."""
+class RunsInEachState:
+    """A server on which each state is a run away."""
 
-    def __init__(self, here: House, staff: Staff, provider: FakeProvider) -> None:
+    def __init__(self, here: RestartableServer, staff: Staff, provider: FakeProvider) -> None:
         self.here, self.staff, self.provider = here, staff, provider
         self._threads = 0
 
@@ -60,23 +59,23 @@ class Stage:
     async def paused(self) -> RunHandle:
         run = await self.redirected()
         await run.pause(by="ana", reason="check the join first")
-        await run.reached(S.PAUSED)
+        await run.wait_for(RunState.PAUSED)
         return run
 
     async def out_of_budget(self) -> RunHandle:
         run = await self.here.start("spender", limits=MaxSteps(2), on_exhausted="pause_and_ask")
-        await run.reached(S.PAUSED)
+        await run.wait_for(RunState.PAUSED)
         return run
 
     async def approval(self) -> RunHandle:
         self.staff.mail_words = "The customer asked for it twice, so I would like to write to her."
         run = await self.here.start("mail")
-        await run.reached(S.WAITING)
+        await run.wait_for(RunState.WAITING)
         return run
 
     async def question(self) -> RunHandle:
         run = await self.here.start("asker")
-        await run.reached(S.WAITING)
+        await run.wait_for(RunState.WAITING)
         return run
 
     async def cancelling(self) -> RunHandle:
@@ -89,23 +88,23 @@ class Stage:
     async def cancelled(self) -> RunHandle:
         run = await self.running()
         await run.cancel(by="ana", reason="wrong path")
-        await run.reached(S.CANCELLED)
+        await run.wait_for(RunState.CANCELLED)
         return run
 
     async def completed(self) -> RunHandle:
         run = await self.running()
         self.staff.says("")
-        await run.reached(S.COMPLETED)
+        await run.wait_for(RunState.COMPLETED)
         return run
 
     async def failed(self) -> RunHandle:
         run = await self.here.start("fails")
-        await run.reached(S.FAILED)
+        await run.wait_for(RunState.FAILED)
         return run
 
     async def stopped(self) -> RunHandle:
         run = await self.here.start("spender", limits=MaxSteps(3), on_exhausted="stop")
-        await run.reached(S.STOPPED)
+        await run.wait_for(RunState.STOPPED)
         return run
 
     async def queued(self) -> RunHandle:
@@ -118,31 +117,31 @@ class Stage:
         return await self.here.runtime.get(run.id)
 
 
-STATES: Final[dict[str, Callable[[Stage], Awaitable[RunHandle]]]] = {
-    "queued": Stage.queued,
-    "running": Stage.running,
-    "redirected": Stage.redirected,
-    "pausing": Stage.pausing,
-    "paused": Stage.paused,
-    "out_of_budget": Stage.out_of_budget,
-    "approval": Stage.approval,
-    "question": Stage.question,
-    "cancelling": Stage.cancelling,
-    "cancelled": Stage.cancelled,
-    "completed": Stage.completed,
-    "failed": Stage.failed,
-    "stopped": Stage.stopped,
+STATES: Final[dict[str, Callable[[RunsInEachState], Awaitable[RunHandle]]]] = {
+    "queued": RunsInEachState.queued,
+    "running": RunsInEachState.running,
+    "redirected": RunsInEachState.redirected,
+    "pausing": RunsInEachState.pausing,
+    "paused": RunsInEachState.paused,
+    "out_of_budget": RunsInEachState.out_of_budget,
+    "approval": RunsInEachState.approval,
+    "question": RunsInEachState.question,
+    "cancelling": RunsInEachState.cancelling,
+    "cancelled": RunsInEachState.cancelled,
+    "completed": RunsInEachState.completed,
+    "failed": RunsInEachState.failed,
+    "stopped": RunsInEachState.stopped,
 }
 
 
 @asynccontextmanager
-async def stage(path: Path) -> AsyncGenerator[Stage]:
+async def runs_in_each_state(path: Path) -> AsyncGenerator[RunsInEachState]:
     staff = Staff()
     async with talker() as (provider, agent):
-        made = house(
+        made = restartable_server(
             path,
             bound_s=110,
-            habits=Habits(hold_s=600),
+            timing=Timing(hold_s=600),
             talker=agent,
             report=staff.report,
             mail=staff.mail,
@@ -153,7 +152,7 @@ async def stage(path: Path) -> AsyncGenerator[Stage]:
         )
         async with made as here:
             try:
-                yield Stage(here, staff, provider)
+                yield RunsInEachState(here, staff, provider)
             finally:
                 staff.undo_may_end.set()
                 provider.hang_up()

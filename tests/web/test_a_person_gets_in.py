@@ -10,8 +10,8 @@ from playwright.async_api import Browser
 
 from pullcord import Context
 from tests.web.browser import expect
-from tests.web.house import house
 from tests.web.people import person
+from tests.web.restartable_server import restartable_server
 
 
 async def quick(ctx: Context) -> str:
@@ -22,7 +22,7 @@ async def quick(ctx: Context) -> str:
 async def test_the_launch_link_opens_the_page_once_and_is_void_afterwards(
     browser: Browser, tmp_path: Path
 ) -> None:
-    async with house(tmp_path, quick=quick) as here, person(browser, here.base) as ana:
+    async with restartable_server(tmp_path, quick=quick) as here, person(browser, here.base) as ana:
         link = here.launch_link()
         await ana.page.goto(here.base + link)
         await expect(ana.page.get_by_role("navigation", name="Runs")).to_be_visible()
@@ -38,7 +38,7 @@ async def test_the_launch_link_opens_the_page_once_and_is_void_afterwards(
 async def test_a_link_that_is_pasted_into_the_open_page_lets_in(
     browser: Browser, tmp_path: Path
 ) -> None:
-    async with house(tmp_path, quick=quick) as here, person(browser, here.base) as ana:
+    async with restartable_server(tmp_path, quick=quick) as here, person(browser, here.base) as ana:
         await ana.page.goto(here.base)
         await expect(ana.page.get_by_text("pullcord serve")).to_be_visible()
         await ana.page.goto(here.base + here.launch_link())
@@ -72,7 +72,7 @@ async def test_the_cookie_that_goes_to_every_port_opens_nothing_by_itself(
 ) -> None:
     heard: list[str] = []
     async with (
-        house(tmp_path, quick=quick) as here,
+        restartable_server(tmp_path, quick=quick) as here,
         person(browser, here.base) as ana,
         another_port(heard) as elsewhere,
     ):
@@ -108,7 +108,7 @@ async def test_the_cookie_that_goes_to_every_port_opens_nothing_by_itself(
 async def test_a_share_link_opens_its_run_in_a_browser_that_was_never_here(
     browser: Browser, tmp_path: Path
 ) -> None:
-    async with house(tmp_path, quick=quick) as here, person(browser, here.base) as bo:
+    async with restartable_server(tmp_path, quick=quick) as here, person(browser, here.base) as bo:
         run = await here.start("quick")
         await run.result()
         await bo.page.goto(here.base + here.share_link(run, "stop"))

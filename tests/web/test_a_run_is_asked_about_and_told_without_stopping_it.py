@@ -4,13 +4,13 @@ from pathlib import Path
 
 from playwright.async_api import Browser
 
-from pullcord import RunState as S
-from pullcord.core.events import Created, Signalled
+from pullcord import RunState
+from pullcord.core.events import Created, Renamed, Signalled
 from pullcord.limits import External
 from tests.agents.provider.reply import say
 from tests.web.browser import expect, shows
-from tests.web.house import house
 from tests.web.people import person
+from tests.web.restartable_server import restartable_server
 from tests.web.staff import Staff
 from tests.web.talking import talker
 
@@ -20,7 +20,7 @@ LONG = " ".join(f"word{number}" for number in range(400))
 async def test_a_question_about_a_run_is_answered_by_another_and_disturbs_nothing(
     browser: Browser, tmp_path: Path
 ) -> None:
-    async with talker() as (provider, agent), house(tmp_path, talker=agent) as here:
+    async with talker() as (provider, agent), restartable_server(tmp_path, talker=agent) as here:
         provider.script = [say(LONG, stall_after=20), say("It counts words.")]
         async with person(browser, here.base) as ana:
             run = await here.start("talker", "go")
@@ -33,13 +33,16 @@ async def test_a_question_about_a_run_is_answered_by_another_and_disturbs_nothin
             beside = await here.newest()
             [born] = await here.happened(beside, Created)
             assert (born.forked_from, born.aside, born.by) == (run.id, True, "ana")
-            assert (await run.look()).state is S.RUNNING
+            assert (await run.snapshot()).state is RunState.RUNNING
 
 
 async def test_what_a_limit_waits_for_is_said_to_have_happened(
     browser: Browser, tmp_path: Path, staff: Staff
 ) -> None:
-    async with house(tmp_path, asker=staff.asker) as here, person(browser, here.base) as ana:
+    async with (
+        restartable_server(tmp_path, asker=staff.asker) as here,
+        person(browser, here.base) as ana,
+    ):
         limits = External("the deploy") | External("the all-clear")
         run = await here.start("asker", limits=limits, on_exhausted="stop")
         await ana.looks_at(here, run)
@@ -55,10 +58,41 @@ async def test_what_a_limit_waits_for_is_said_to_have_happened(
         await expect(all_clear).to_have_count(0)
 
 
+async def test_a_run_is_given_a_title_and_found_by_it(
+    browser: Browser, tmp_path: Path, staff: Staff
+) -> None:
+    async with (
+        restartable_server(tmp_path, asker=staff.asker) as here,
+        person(browser, here.base) as ana,
+    ):
+        run = await here.start("asker")
+        await ana.looks_at(here, run)
+        await shows(ana.page, "Waiting")
+        for title in ("churn in May", "<b>churn</b>"):
+            await ana.page.get_by_role("button", name="Rename").click()
+            await ana.page.get_by_label("Its title").fill(title)
+            await ana.page.get_by_label("Its title").press("Enter")
+            heading = ana.page.get_by_role("heading", level=1)
+            await expect(heading).to_have_text(title)
+            row = ana.page.get_by_role("navigation", name="Runs").get_by_role("link")
+            await expect(row).to_contain_text(title)
+            await expect(row).to_contain_text("asker")
+            said = ana.page.locator("#report").get_by_text(f"named it: {title}")
+            await expect(said).to_be_visible()
+        assert (await run.snapshot()).title == "<b>churn</b>"
+        assert [(e.title, e.by) for e in await here.happened(run, Renamed)] == [
+            ("churn in May", "ana"),
+            ("<b>churn</b>", "ana"),
+        ]
+
+
 async def test_whoever_signs_out_is_outside_and_stays_there(
     browser: Browser, tmp_path: Path, staff: Staff
 ) -> None:
-    async with house(tmp_path, asker=staff.asker) as here, person(browser, here.base) as ana:
+    async with (
+        restartable_server(tmp_path, asker=staff.asker) as here,
+        person(browser, here.base) as ana,
+    ):
         run = await here.start("asker")
         await ana.looks_at(here, run)
         second = await ana.tab(f"#/runs/{run.id}")

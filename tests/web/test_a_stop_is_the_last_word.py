@@ -5,12 +5,12 @@ from pathlib import Path
 
 from playwright.async_api import Browser
 
-from pullcord import Habits
+from pullcord import Timing
 from pullcord.core.events import TextEnded
 from tests.agents.provider.reply import say
 from tests.web.browser import bar, button, expect, press, shows
-from tests.web.house import house
 from tests.web.people import person
+from tests.web.restartable_server import restartable_server
 from tests.web.talking import grew_after_ack, talker, watch_text
 
 LONG = " ".join(f"word{number}" for number in range(4_000))
@@ -19,7 +19,7 @@ LONG = " ".join(f"word{number}" for number in range(4_000))
 async def test_a_pause_in_the_middle_of_an_answer_shows_no_further_character(
     browser: Browser, tmp_path: Path
 ) -> None:
-    async with talker() as (provider, agent), house(tmp_path, talker=agent) as here:
+    async with talker() as (provider, agent), restartable_server(tmp_path, talker=agent) as here:
         provider.script = [say(LONG, chunk_delay_s=0.002), say("And on.")]
         async with person(browser, here.base) as ana:
             run = await here.start("talker", "go")
@@ -42,7 +42,7 @@ async def test_a_pause_in_the_middle_of_an_answer_shows_no_further_character(
 async def test_a_pause_lets_the_answer_finish_unseen_and_hands_it_over_later(
     browser: Browser, tmp_path: Path
 ) -> None:
-    async with talker() as (provider, agent), house(tmp_path, talker=agent) as here:
+    async with talker() as (provider, agent), restartable_server(tmp_path, talker=agent) as here:
         provider.script = [say("This is seen. This is held.", chunk_chars=14, stall_after=1)]
         async with person(browser, here.base) as ana:
             run = await here.start("talker", "go")
@@ -61,7 +61,7 @@ async def test_a_pause_lets_the_answer_finish_unseen_and_hands_it_over_later(
 async def test_a_cancel_closes_the_providers_socket_and_keeps_what_was_shown(
     browser: Browser, tmp_path: Path
 ) -> None:
-    async with talker() as (provider, agent), house(tmp_path, talker=agent) as here:
+    async with talker() as (provider, agent), restartable_server(tmp_path, talker=agent) as here:
         provider.script = [say(LONG, chunk_delay_s=0.002)]
         async with person(browser, here.base) as ana:
             run = await here.start("talker", "go")
@@ -80,10 +80,10 @@ async def test_a_cancel_closes_the_providers_socket_and_keeps_what_was_shown(
 
 
 async def test_a_hold_that_nobody_hurries_ends_by_itself(browser: Browser, tmp_path: Path) -> None:
-    patience = Habits(hold_s=1.5)
+    patience = Timing(hold_s=1.5)
     async with (
         talker() as (provider, agent),
-        house(tmp_path, habits=patience, talker=agent) as here,
+        restartable_server(tmp_path, timing=patience, talker=agent) as here,
     ):
         provider.script = [say(LONG, stall_after=20)]
         async with person(browser, here.base) as ana:
@@ -98,7 +98,7 @@ async def test_a_hold_that_nobody_hurries_ends_by_itself(browser: Browser, tmp_p
 async def test_a_redirect_cuts_the_answer_and_the_model_is_told(
     browser: Browser, tmp_path: Path
 ) -> None:
-    async with talker() as (provider, agent), house(tmp_path, talker=agent) as here:
+    async with talker() as (provider, agent), restartable_server(tmp_path, talker=agent) as here:
         provider.script = [say(LONG, stall_after=20), say("Only the EU, then.")]
         async with person(browser, here.base) as ana:
             run = await here.start("talker", "go")

@@ -11,8 +11,8 @@ from playwright.async_api import Browser
 from pullcord import Context, StepError
 from pullcord.core.values import load
 from tests.web.browser import bar, button, expect, press, shows
-from tests.web.house import house
 from tests.web.people import WIDE, person
+from tests.web.restartable_server import restartable_server
 
 PHONE: Any = {"width": 390, "height": 844}
 
@@ -28,7 +28,7 @@ async def test_nothing_is_sent_before_somebody_has_written_something(
     browser: Browser, tmp_path: Path, viewport: Any, request: pytest.FixtureRequest
 ) -> None:
     async with (
-        house(tmp_path, payer=payer) as here,
+        restartable_server(tmp_path, payer=payer) as here,
         person(browser, here.base, viewport=viewport) as ana,
     ):
         run = await here.start("payer", "pay Bob")
@@ -52,7 +52,7 @@ async def test_nothing_is_sent_before_somebody_has_written_something(
         await field.fill("refund Ana")
         await ana.page.keyboard.press("Enter")
         await shows(ana.page, "Waiting")
-        born = await here.runtime.journal.birth((await here.newest()).id, what="look at")
+        born = await here.runtime.journal.families.birth((await here.newest()).id, what="look at")
         assert (load(born.input), born.thread) == ("refund Ana", run.id)
 
 
@@ -78,7 +78,7 @@ async def test_trying_again_asks_once_about_all_that_may_have_happened(
 ) -> None:
     is_fixed = asyncio.Event()
     async with (
-        house(tmp_path, payer=pays_two(is_fixed)) as here,
+        restartable_server(tmp_path, payer=pays_two(is_fixed)) as here,
         person(browser, here.base, viewport=viewport) as ana,
     ):
         run = await here.start("payer")

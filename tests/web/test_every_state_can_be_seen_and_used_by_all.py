@@ -12,7 +12,7 @@ from playwright.async_api import Browser, Page, ViewportSize
 from tests.storage.campaign import FULL
 from tests.web.browser import bar, expect
 from tests.web.people import person
-from tests.web.states import STATES, stage
+from tests.web.states import STATES, runs_in_each_state
 
 _ROOT: Final = Path(__file__).parent.parent.parent
 _SCREENS: Final = _ROOT / ".screens"
@@ -65,14 +65,14 @@ async def look_over(page: Page, name: str) -> list[str]:
 async def test_a_run_in_every_state_has_nothing_that_keeps_somebody_out(
     browser: Browser, tmp_path: Path, states: list[str]
 ) -> None:
-    async with stage(tmp_path) as at, person(browser, at.here.base) as ana:
+    async with runs_in_each_state(tmp_path) as at, person(browser, at.here.base) as ana:
         await ana.context.add_init_script(_AXE)
         await ana.gets_in(at.here)
         found: list[str] = []
         for state in states:
             run = await at.bring(state)
             await ana.page.goto(f"{at.here.base}#/runs/{run.id}")
-            label = (await run.look()).state
+            label = (await run.snapshot()).state
             shown = ana.page.get_by_role("main").get_by_text(run.id).first
             await expect(shown).to_be_visible()
             await expect(bar(ana.page)).to_have_attribute("data-state", label)
@@ -85,7 +85,7 @@ async def test_a_run_in_every_state_has_nothing_that_keeps_somebody_out(
 async def test_that_everything_is_stopped_keeps_nobody_out(
     browser: Browser, tmp_path: Path
 ) -> None:
-    async with stage(tmp_path) as at, person(browser, at.here.base) as ana:
+    async with runs_in_each_state(tmp_path) as at, person(browser, at.here.base) as ana:
         await ana.context.add_init_script(_AXE)
         run = await at.bring("running")
         await ana.looks_at(at.here, run)
@@ -107,7 +107,7 @@ async def test_that_everything_is_stopped_keeps_nobody_out(
 async def test_every_other_screen_has_nothing_that_keeps_somebody_out(
     browser: Browser, tmp_path: Path
 ) -> None:
-    async with stage(tmp_path) as at, person(browser, at.here.base) as ana:
+    async with runs_in_each_state(tmp_path) as at, person(browser, at.here.base) as ana:
         await ana.context.add_init_script(_AXE)
         await ana.page.goto(at.here.base)
         await expect(ana.page.get_by_text("pullcord serve")).to_be_visible()

@@ -3,40 +3,20 @@ release does not do."""
 
 from pathlib import Path
 
-from playwright.async_api import Browser, Locator, Page
+from playwright.async_api import Browser
 
-from pullcord import RunState as S
+from pullcord import RunState
 from tests.web.browser import bar, button, expect, press, shows
-from tests.web.house import House, house
 from tests.web.people import Person, person
+from tests.web.restartable_server import RestartableServer, restartable_server
 from tests.web.staff import Staff
-
-
-def switch(page: Page) -> Locator:
-    return page.get_by_role("region", name="The kill switch")
-
-
-async def stop_everything(ana: Person, why: str) -> None:
-    await ana.page.get_by_role("button", name="Stop everything").click()
-    dialog = ana.page.get_by_role("dialog", name="Stop everything")
-    await dialog.get_by_label("Why").fill(why)
-    await dialog.get_by_role("button", name="Stop everything").click()
-    await expect(dialog).to_have_count(0)
-
-
-async def release(ana: Person, why: str) -> None:
-    await switch(ana.page).get_by_role("button", name="Release").click()
-    dialog = ana.page.get_by_role("dialog", name="Release")
-    await expect(dialog).to_contain_text("It resumes nothing")
-    await dialog.get_by_label("Why").fill(why)
-    await dialog.get_by_role("button", name="Release, resume nothing").click()
-    await expect(switch(ana.page)).to_have_count(0)
+from tests.web.stopping_everything import release, stop_everything, switch
 
 
 async def test_everything_is_held_by_two_presses_and_everybody_sees_by_whom_and_why(
     browser: Browser, tmp_path: Path, staff: Staff
 ) -> None:
-    made = house(tmp_path, report=staff.report, asker=staff.asker)
+    made = restartable_server(tmp_path, report=staff.report, asker=staff.asker)
     async with made as here, person(browser, here.base) as ana, person(browser, here.base) as bo:
         run, other = await here.start("report"), await here.start("asker")
         await ana.looks_at(here, run)
@@ -47,7 +27,7 @@ async def test_everything_is_held_by_two_presses_and_everybody_sees_by_whom_and_
         dialog = ana.page.get_by_role("dialog", name="Stop everything")
         await expect(dialog).to_contain_text("All 2 runs are held where they are.")
         await expect(dialog).to_contain_text("Nothing starts until somebody releases it.")
-        assert (await run.look()).state is S.RUNNING
+        assert (await run.snapshot()).state is RunState.RUNNING
         await dialog.get_by_label("Why").fill("the mailer leaks")
         await dialog.get_by_role("button", name="Stop everything").click()
         for page in (ana.page, bo.page):
@@ -65,7 +45,10 @@ async def test_everything_is_held_by_two_presses_and_everybody_sees_by_whom_and_
 async def test_nothing_starts_or_goes_on_until_the_release_which_resumes_nothing(
     browser: Browser, tmp_path: Path, staff: Staff
 ) -> None:
-    async with house(tmp_path, report=staff.report) as here, person(browser, here.base) as ana:
+    async with (
+        restartable_server(tmp_path, report=staff.report) as here,
+        person(browser, here.base) as ana,
+    ):
         run = await here.start("report")
         await ana.looks_at(here, run)
         await shows(ana.page, "Score churn risk")
@@ -78,14 +61,14 @@ async def test_nothing_starts_or_goes_on_until_the_release_which_resumes_nothing
         await expect(ana.page.get_by_role("alert")).to_contain_text("kill switch")
         await expect(ana.page.get_by_role("alert")).to_contain_text("Release it first")
         await release(ana, "the mailer is mended")
-        assert (await run.look()).state is S.PAUSED
+        assert (await run.snapshot()).state is RunState.PAUSED
         assert len(await here.runtime.list(limit=10)) == 1
         await ana.page.goto(f"{here.base}#/runs/{run.id}")
         await press(ana.page, "Resume")
         await shows(ana.page, "Running")
 
 
-async def try_to_start(ana: Person, here: House) -> None:
+async def try_to_start(ana: Person, here: RestartableServer) -> None:
     await ana.page.goto(f"{here.base}#/start")
     await ana.page.get_by_role("button", name="Start", exact=True).click()
 
@@ -93,7 +76,10 @@ async def try_to_start(ana: Person, here: House) -> None:
 async def test_only_an_admin_is_offered_the_switch_and_its_release(
     browser: Browser, tmp_path: Path, staff: Staff
 ) -> None:
-    async with house(tmp_path, report=staff.report) as here, person(browser, here.base) as bo:
+    async with (
+        restartable_server(tmp_path, report=staff.report) as here,
+        person(browser, here.base) as bo,
+    ):
         run = await here.start("report")
         await bo.page.goto(here.base + here.share_link(run, "control"))
         await shows(bo.page, "Score churn risk")
@@ -110,7 +96,10 @@ async def test_only_an_admin_is_offered_the_switch_and_its_release(
 async def test_a_key_that_is_held_down_and_a_dialog_that_is_closed_stop_nothing(
     browser: Browser, tmp_path: Path, staff: Staff
 ) -> None:
-    async with house(tmp_path, report=staff.report) as here, person(browser, here.base) as ana:
+    async with (
+        restartable_server(tmp_path, report=staff.report) as here,
+        person(browser, here.base) as ana,
+    ):
         run = await here.start("report")
         await ana.looks_at(here, run)
         dialog = ana.page.get_by_role("dialog", name="Stop everything")
@@ -125,13 +114,16 @@ async def test_a_key_that_is_held_down_and_a_dialog_that_is_closed_stop_nothing(
         staff.says("Still at it.")
         await expect(ana.page.get_by_text("Still at it.")).to_be_visible()
         await expect(switch(ana.page)).to_have_count(0)
-        assert (await run.look()).state is S.RUNNING
+        assert (await run.snapshot()).state is RunState.RUNNING
 
 
 async def test_a_stop_needs_no_reason_and_its_release_does(
     browser: Browser, tmp_path: Path, staff: Staff
 ) -> None:
-    async with house(tmp_path, report=staff.report) as here, person(browser, here.base) as ana:
+    async with (
+        restartable_server(tmp_path, report=staff.report) as here,
+        person(browser, here.base) as ana,
+    ):
         run = await here.start("report")
         await ana.looks_at(here, run)
         await stop_everything(ana, "")

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 from playwright.async_api import Browser, Page
 
-from pullcord import RunState as S
+from pullcord import RunState
 from pullcord.core.events import CancelRequested, PauseRequested
 from tests.web.browser import bar, button, expect, press, shows
-from tests.web.house import house
 from tests.web.people import person
+from tests.web.restartable_server import restartable_server
 from tests.web.staff import Staff
 
 WHO_HAS_THE_FOCUS = """() => {
@@ -23,7 +23,10 @@ WHO_HAS_THE_FOCUS = """() => {
 async def test_a_run_is_paused_redirected_resumed_and_cancelled_with_keys_alone(
     browser: Browser, tmp_path: Path, staff: Staff
 ) -> None:
-    async with house(tmp_path, report=staff.report) as here, person(browser, here.base) as ana:
+    async with (
+        restartable_server(tmp_path, report=staff.report) as here,
+        person(browser, here.base) as ana,
+    ):
         run = await here.start("report")
         await ana.looks_at(here, run)
         await shows(ana.page, "Score churn risk")
@@ -35,7 +38,7 @@ async def test_a_run_is_paused_redirected_resumed_and_cancelled_with_keys_alone(
         await keys.type("p c a?")  # what is typed presses nothing
         await keys.press("Enter")
         await expect(bar(ana.page).locator(".added")).to_contain_text("p c a?")
-        assert (await run.look()).state is S.PAUSED
+        assert (await run.snapshot()).state is RunState.PAUSED
         await expect(button(ana.page, "Resume")).to_have_attribute("aria-disabled", "false")
         await keys.press("p")
         await shows(ana.page, "Running")
@@ -50,7 +53,7 @@ async def test_no_single_key_destroys_anything(
     browser: Browser, tmp_path: Path, staff: Staff
 ) -> None:
     """Every key of a keyboard, on a run that could be cancelled and a call that could be made."""
-    made = house(tmp_path, mail=staff.mail)
+    made = restartable_server(tmp_path, mail=staff.mail)
     async with made as here, person(browser, here.base) as ana:
         run = await here.start("mail")
         await ana.looks_at(here, run)
@@ -63,13 +66,16 @@ async def test_no_single_key_destroys_anything(
         for kind in (CancelRequested, PauseRequested):
             assert await here.happened(run, kind) == []
         assert staff.did == []
-        assert (await run.look()).state is S.WAITING
+        assert (await run.snapshot()).state is RunState.WAITING
 
 
 async def test_a_key_goes_to_what_waits_for_somebody_and_another_shows_all_keys(
     browser: Browser, tmp_path: Path, staff: Staff
 ) -> None:
-    async with house(tmp_path, asker=staff.asker) as here, person(browser, here.base) as ana:
+    async with (
+        restartable_server(tmp_path, asker=staff.asker) as here,
+        person(browser, here.base) as ana,
+    ):
         await here.start("asker")
         await ana.gets_in(here)
         await ana.page.keyboard.press("a")
@@ -83,7 +89,10 @@ async def test_a_key_goes_to_what_waits_for_somebody_and_another_shows_all_keys(
 async def test_the_tab_key_reaches_the_three_buttons_in_their_order(
     browser: Browser, tmp_path: Path, staff: Staff
 ) -> None:
-    async with house(tmp_path, report=staff.report) as here, person(browser, here.base) as ana:
+    async with (
+        restartable_server(tmp_path, report=staff.report) as here,
+        person(browser, here.base) as ana,
+    ):
         run = await here.start("report")
         await ana.looks_at(here, run)
         await shows(ana.page, "Score churn risk")
@@ -113,7 +122,7 @@ async def test_a_phone_is_wide_enough(
     """Nothing is cut off at the side, and the three buttons are in reach without scrolling."""
     looks: dict[str, Any] = {"has_touch": True, "is_mobile": True, "device_scale_factor": 1}
     async with (
-        house(tmp_path, report=staff.report, mail=staff.mail) as here,
+        restartable_server(tmp_path, report=staff.report, mail=staff.mail) as here,
         person(browser, here.base, viewport={"width": width, "height": 640}, **looks) as ana,
     ):
         await here.start("report")
@@ -150,7 +159,7 @@ MOVING = """() => document.getAnimations({subtree: true}).filter((one) => {
 async def test_whoever_wants_no_motion_gets_none(
     browser: Browser, tmp_path: Path, staff: Staff
 ) -> None:
-    made = house(tmp_path, report=staff.report)
+    made = restartable_server(tmp_path, report=staff.report)
     async with made as here, person(browser, here.base, reduced_motion="reduce") as ana:
         run = await here.start("report")
         await ana.looks_at(here, run)
@@ -165,7 +174,10 @@ async def test_whoever_wants_no_motion_gets_none(
 async def test_a_text_that_streams_does_not_move_the_bar(
     browser: Browser, tmp_path: Path, staff: Staff
 ) -> None:
-    async with house(tmp_path, report=staff.report) as here, person(browser, here.base) as ana:
+    async with (
+        restartable_server(tmp_path, report=staff.report) as here,
+        person(browser, here.base) as ana,
+    ):
         run = await here.start("report")
         await ana.looks_at(here, run)
         await shows(ana.page, "Score churn risk")

@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 from playwright.async_api import Browser, Route
 
-from pullcord import RunState as S
+from pullcord import RunState
 from pullcord.core.events import CancelRequested, PauseRequested, Redirected
 from tests.web.browser import button, expect, press, shows
-from tests.web.house import house
 from tests.web.lasting import serving
 from tests.web.people import person
+from tests.web.restartable_server import restartable_server
 from tests.web.staff import Staff
 
 PAIRS = [("Pause", "Cancel"), ("Cancel", "Cancel"), ("Pause", "Pause")]
@@ -21,7 +21,10 @@ PAIRS = [("Pause", "Cancel"), ("Cancel", "Cancel"), ("Pause", "Pause")]
 async def test_two_tabs_that_press_at_once_end_in_the_same_state_and_both_show_it(
     browser: Browser, tmp_path: Path, staff: Staff, names: tuple[str, str]
 ) -> None:
-    async with house(tmp_path, report=staff.report) as here, person(browser, here.base) as ana:
+    async with (
+        restartable_server(tmp_path, report=staff.report) as here,
+        person(browser, here.base) as ana,
+    ):
         run = await here.start("report")
         await ana.looks_at(here, run)
         second = await ana.tab(f"#/runs/{run.id}")
@@ -31,18 +34,21 @@ async def test_two_tabs_that_press_at_once_end_in_the_same_state_and_both_show_i
         at = [await button(ana.page, names[0]).element_handle()]
         at += [await button(second, names[1]).element_handle()]
         await asyncio.gather(*(one.evaluate("button => button.click()") for one in at))
-        ends = S.CANCELLED if "Cancel" in names else S.PAUSED
-        await run.reached(ends)
+        ends = RunState.CANCELLED if "Cancel" in names else RunState.PAUSED
+        await run.wait_for(ends)
         for page in tabs:
-            await shows(page, "Cancelled by you" if ends is S.CANCELLED else "Paused by you")
-        asked = CancelRequested if ends is S.CANCELLED else PauseRequested
+            await shows(page, "Cancelled by you" if ends is RunState.CANCELLED else "Paused by you")
+        asked = CancelRequested if ends is RunState.CANCELLED else PauseRequested
         assert len(await here.happened(run, asked)) == 1
 
 
 async def test_a_page_that_is_loaded_anew_in_the_middle_shows_everything_again(
     browser: Browser, tmp_path: Path, staff: Staff
 ) -> None:
-    async with house(tmp_path, report=staff.report) as here, person(browser, here.base) as ana:
+    async with (
+        restartable_server(tmp_path, report=staff.report) as here,
+        person(browser, here.base) as ana,
+    ):
         run = await here.start("report")
         await ana.looks_at(here, run)
         staff.says("Scoring one, ")
@@ -59,7 +65,10 @@ async def test_a_page_that_is_loaded_anew_in_the_middle_shows_everything_again(
 async def test_the_page_comes_back_by_itself_after_the_server_was_away(
     browser: Browser, tmp_path: Path, staff: Staff
 ) -> None:
-    async with house(tmp_path, report=staff.report) as here, person(browser, here.base) as ana:
+    async with (
+        restartable_server(tmp_path, report=staff.report) as here,
+        person(browser, here.base) as ana,
+    ):
         run = await here.start("report")
         await ana.looks_at(here, run)
         staff.says("Before. ")
@@ -76,7 +85,7 @@ async def test_the_page_comes_back_by_itself_after_the_server_was_away(
         await press(ana.page, "Cancel")
         await shows(ana.page, "Cancelled by you")
         run = await here.runtime.get(run.id)
-        assert (await run.look()).state is S.CANCELLED
+        assert (await run.snapshot()).state is RunState.CANCELLED
         assert staff.did.count("told #churn") == 1
 
 
@@ -105,7 +114,7 @@ async def test_a_server_that_is_killed_is_found_again_and_its_run_goes_on(
 async def test_what_happens_while_a_page_goes_from_one_screen_to_another_is_not_missed(
     browser: Browser, tmp_path: Path, staff: Staff
 ) -> None:
-    made = house(tmp_path, report=staff.report, asker=staff.asker)
+    made = restartable_server(tmp_path, report=staff.report, asker=staff.asker)
     async with made as here, person(browser, here.base) as ana, person(browser, here.base) as bo:
         await ana.looks_at(here, await here.start("report"))
         await shows(ana.page, "Score churn risk")
@@ -127,7 +136,10 @@ async def test_what_happens_while_a_page_goes_from_one_screen_to_another_is_not_
 async def test_a_run_is_stopped_from_a_second_tab(
     browser: Browser, tmp_path: Path, staff: Staff
 ) -> None:
-    async with house(tmp_path, report=staff.report) as here, person(browser, here.base) as ana:
+    async with (
+        restartable_server(tmp_path, report=staff.report) as here,
+        person(browser, here.base) as ana,
+    ):
         run = await here.start("report")
         await ana.looks_at(here, run)
         second = await ana.tab(f"#/runs/{run.id}")
@@ -138,7 +150,10 @@ async def test_a_run_is_stopped_from_a_second_tab(
 async def test_closing_the_tab_stops_nothing(
     browser: Browser, tmp_path: Path, staff: Staff
 ) -> None:
-    async with house(tmp_path, report=staff.report) as here, person(browser, here.base) as ana:
+    async with (
+        restartable_server(tmp_path, report=staff.report) as here,
+        person(browser, here.base) as ana,
+    ):
         run = await here.start("report")
         await ana.looks_at(here, run)
         await shows(ana.page, "Score churn risk")
@@ -151,7 +166,7 @@ async def test_closing_the_tab_stops_nothing(
 async def test_whoever_has_a_link_to_stop_may_stop_that_run_and_sees_no_other(
     browser: Browser, tmp_path: Path, staff: Staff
 ) -> None:
-    made = house(tmp_path, report=staff.report, asker=staff.asker)
+    made = restartable_server(tmp_path, report=staff.report, asker=staff.asker)
     async with made as here, person(browser, here.base) as bo:
         run, other = await here.start("report"), await here.start("asker")
         await bo.page.goto(here.base + here.share_link(run, "control"))
@@ -165,13 +180,16 @@ async def test_whoever_has_a_link_to_stop_may_stop_that_run_and_sees_no_other(
         await shows(bo.page, "Cancelled")
         [asked] = await here.happened(run, CancelRequested)
         assert (asked.by, asked.via) == ("bo", "page, link")
-        assert (await other.look()).state is S.WAITING
+        assert (await other.snapshot()).state is RunState.WAITING
 
 
 async def test_whoever_has_a_link_to_watch_can_press_nothing(
     browser: Browser, tmp_path: Path, staff: Staff
 ) -> None:
-    async with house(tmp_path, report=staff.report) as here, person(browser, here.base) as bo:
+    async with (
+        restartable_server(tmp_path, report=staff.report) as here,
+        person(browser, here.base) as bo,
+    ):
         run = await here.start("report")
         await bo.page.goto(here.base + here.share_link(run, "view"))
         await shows(bo.page, "Score churn risk")
@@ -181,6 +199,6 @@ async def test_whoever_has_a_link_to_watch_can_press_nothing(
             await button(bo.page, name).dispatch_event("click")
         staff.says("Still at it.")
         await expect(bo.page.get_by_text("Still at it.")).to_be_visible()
-        assert (await run.look()).state is S.RUNNING
+        assert (await run.snapshot()).state is RunState.RUNNING
         for kind in (PauseRequested, CancelRequested, Redirected):
             assert await here.happened(run, kind) == []

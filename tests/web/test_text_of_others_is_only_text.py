@@ -7,14 +7,14 @@ from typing import Final
 import pytest
 from playwright.async_api import Browser, Page
 
-from pullcord import RunState as S
+from pullcord import RunState
 from tests.agents.provider.reply import Reply, Text, Thinking
 from tests.storage.campaign import FULL
 from tests.web.browser import bar, expect
-from tests.web.house import House, house
 from tests.web.mouth import babble, batches, mouth, stop_with, stumble, until_it_asks
 from tests.web.payloads import CLASSES, PAYLOADS, mark
 from tests.web.people import Person, person
+from tests.web.restartable_server import RestartableServer, restartable_server
 from tests.web.talking import talker
 
 pytestmark = [pytest.mark.campaign, pytest.mark.timeout(900 if FULL else 120)]
@@ -77,7 +77,7 @@ async def shows_marks(page: Page, texts: list[str]) -> None:
     await page.wait_for_function(there, arg=wanted)
 
 
-async def gets_in_with_canary(ana: Person, here: House) -> None:
+async def gets_in_with_canary(ana: Person, here: RestartableServer) -> None:
     await ana.context.add_init_script(CANARY)
     await ana.gets_in(here)
 
@@ -102,7 +102,7 @@ async def test_the_eyes_see_what_they_look_for(browser: Browser) -> None:
 async def test_nothing_that_an_agent_says_or_does_runs_in_the_page(
     browser: Browser, tmp_path: Path
 ) -> None:
-    made = house(tmp_path, bound_s=880 if FULL else 100, mouth=mouth)
+    made = restartable_server(tmp_path, bound_s=880 if FULL else 100, mouth=mouth)
     async with made as here, person(browser, here.base) as ana:
         await gets_in_with_canary(ana, here)
         for texts in batches(SHORT, TOGETHER):
@@ -120,7 +120,7 @@ async def test_nothing_that_an_agent_says_or_does_runs_in_the_page(
             if FULL:
                 await hover_over_everything(ana.page)
             await run.cancel()
-            await run.reached(S.CANCELLED)
+            await run.wait_for(RunState.CANCELLED)
         await hover_over_everything(ana.page)
         await is_only_text(ana.page)
 
@@ -128,7 +128,7 @@ async def test_nothing_that_an_agent_says_or_does_runs_in_the_page(
 async def test_nothing_runs_that_comes_in_pieces_cut_anywhere(
     browser: Browser, tmp_path: Path
 ) -> None:
-    made = house(tmp_path, bound_s=880 if FULL else 100, babble=babble)
+    made = restartable_server(tmp_path, bound_s=880 if FULL else 100, babble=babble)
     async with made as here, person(browser, here.base) as ana:
         await gets_in_with_canary(ana, here)
         for text in SHORT if FULL else SHORT[::18]:
@@ -142,7 +142,7 @@ async def test_nothing_that_a_model_thinks_runs_in_the_page(
     browser: Browser, tmp_path: Path
 ) -> None:
     async with talker() as (provider, agent):
-        made = house(tmp_path, bound_s=880 if FULL else 100, talker=agent)
+        made = restartable_server(tmp_path, bound_s=880 if FULL else 100, talker=agent)
         async with made as here, person(browser, here.base) as ana:
             await gets_in_with_canary(ana, here)
             for texts in batches(SHORT, TOGETHER):
@@ -158,12 +158,12 @@ async def test_nothing_that_a_model_thinks_runs_in_the_page(
 
 
 async def test_no_error_and_no_input_runs_in_the_page(browser: Browser, tmp_path: Path) -> None:
-    made = house(tmp_path, bound_s=880 if FULL else 100, stumble=stumble)
+    made = restartable_server(tmp_path, bound_s=880 if FULL else 100, stumble=stumble)
     async with made as here, person(browser, here.base) as ana:
         await gets_in_with_canary(ana, here)
         for text in SHORT if FULL else SHORT[::20]:
             run = await here.start("stumble", text)
-            await run.reached(S.FAILED)
+            await run.wait_for(RunState.FAILED)
             await ana.page.goto(f"{here.base}#/runs/{run.id}")
             await expect(bar(ana.page)).to_have_attribute("data-state", "failed")
             await shows_marks(ana.page, [text])
@@ -183,7 +183,7 @@ LONG: Final = {
 async def test_the_call_is_seen_whole_however_long_its_name_and_arguments_are(
     browser: Browser, tmp_path: Path, text: str
 ) -> None:
-    made = house(tmp_path, mouth=mouth)
+    made = restartable_server(tmp_path, mouth=mouth)
     async with made as here, person(browser, here.base) as ana:
         await gets_in_with_canary(ana, here)
         await here.start("mouth", [text])

@@ -4,19 +4,19 @@ from pathlib import Path
 
 from playwright.async_api import Browser
 
-from pullcord import RunState as S
+from pullcord import RunState
 from pullcord.core.events import CancelRequested, Redirected
 from pullcord.limits import MaxSteps
 from tests.web.browser import bar, button, expect, press, shows
-from tests.web.house import house
 from tests.web.people import person
+from tests.web.restartable_server import restartable_server
 from tests.web.staff import Staff
 
 
 async def test_a_run_is_started_from_the_form_and_its_plan_is_shown(
     browser: Browser, tmp_path: Path, staff: Staff
 ) -> None:
-    made = house(tmp_path, report=staff.report, mail=staff.mail)
+    made = restartable_server(tmp_path, report=staff.report, mail=staff.mail)
     async with made as here, person(browser, here.base) as ana:
         await ana.page.goto(here.base + here.launch_link())
         await ana.page.get_by_role("link", name="Start a run").click()
@@ -33,13 +33,16 @@ async def test_a_run_is_started_from_the_form_and_its_plan_is_shown(
         await expect(bar(ana.page).locator(".numbers")).to_contain_text("of 40 steps")
         await run.cancel()
         await run.receipt()
-        assert (await run.look()).thread == "q3"
+        assert (await run.snapshot()).thread == "q3"
 
 
 async def test_a_redirect_shows_its_diff_while_typing_and_on_the_paused_bar(
     browser: Browser, tmp_path: Path, staff: Staff
 ) -> None:
-    async with house(tmp_path, report=staff.report) as here, person(browser, here.base) as ana:
+    async with (
+        restartable_server(tmp_path, report=staff.report) as here,
+        person(browser, here.base) as ana,
+    ):
         run = await here.start("report")
         await ana.looks_at(here, run)
         await staff.at_it.wait()
@@ -70,7 +73,10 @@ async def test_a_redirect_shows_its_diff_while_typing_and_on_the_paused_bar(
 async def test_a_cancel_undoes_what_it_can_and_says_what_it_could_not(
     browser: Browser, tmp_path: Path, staff: Staff
 ) -> None:
-    async with house(tmp_path, report=staff.report) as here, person(browser, here.base) as ana:
+    async with (
+        restartable_server(tmp_path, report=staff.report) as here,
+        person(browser, here.base) as ana,
+    ):
         run = await here.start("report")
         await ana.looks_at(here, run)
         await shows(ana.page, "Score churn risk")
@@ -93,13 +99,16 @@ async def test_a_cancel_undoes_what_it_can_and_says_what_it_could_not(
         await bar(ana.page).get_by_label("What the next run is told").fill("a shorter one")
         await ana.page.keyboard.press("Enter")
         await shows(ana.page, "Running")
-        assert (await (await here.newest()).look()).thread == (await run.look()).thread
+        assert (await (await here.newest()).snapshot()).thread == (await run.snapshot()).thread
 
 
 async def test_a_failed_run_says_why_and_can_be_tried_again(
     browser: Browser, tmp_path: Path, staff: Staff
 ) -> None:
-    async with house(tmp_path, fails=staff.fails) as here, person(browser, here.base) as ana:
+    async with (
+        restartable_server(tmp_path, fails=staff.fails) as here,
+        person(browser, here.base) as ana,
+    ):
         run = await here.start("fails")
         await ana.looks_at(here, run)
         await shows(ana.page, "Failed", "there are no customers to divide by")
@@ -112,7 +121,10 @@ async def test_a_failed_run_says_why_and_can_be_tried_again(
 async def test_a_budget_that_is_used_up_is_raised_and_the_run_goes_on(
     browser: Browser, tmp_path: Path, staff: Staff
 ) -> None:
-    async with house(tmp_path, spender=staff.spender) as here, person(browser, here.base) as ana:
+    async with (
+        restartable_server(tmp_path, spender=staff.spender) as here,
+        person(browser, here.base) as ana,
+    ):
         run = await here.start("spender", limits=MaxSteps(2), on_exhausted="pause_and_ask")
         await ana.looks_at(here, run)
         await shows(ana.page, "Paused by its limits")
@@ -131,7 +143,10 @@ async def test_a_button_that_has_just_changed_its_meaning_takes_no_press(
     browser: Browser, tmp_path: Path, staff: Staff
 ) -> None:
     """A double click on Cancel is one cancel, and neither "Stop now" nor what comes after it."""
-    async with house(tmp_path, report=staff.report) as here, person(browser, here.base) as ana:
+    async with (
+        restartable_server(tmp_path, report=staff.report) as here,
+        person(browser, here.base) as ana,
+    ):
         run = await here.start("report")
         await ana.looks_at(here, run)
         await shows(ana.page, "Score churn risk")
@@ -141,4 +156,4 @@ async def test_a_button_that_has_just_changed_its_meaning_takes_no_press(
         asked = await here.happened(run, CancelRequested)
         assert [press.now for press in asked] == [False]
         assert (await here.newest()).id == run.id
-        assert (await run.look()).state is S.CANCELLED
+        assert (await run.snapshot()).state is RunState.CANCELLED

@@ -13,13 +13,12 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse
 from starlette.routing import Mount, Route
 
-from pullcord import RunState as S
-from pullcord import Runtime
+from pullcord import RunState, Runtime
 from pullcord.core.events import PauseRequested
 from pullcord.server.app import Server, app
 from pullcord.server.rights import Grant, Right
-from pullcord.server.standing import listen
-from tests.runs.stage import happened, stage
+from pullcord.server.standalone import listen
+from tests.runs.observed_runs import happened, runtime_with
 from tests.web.browser import bar, expect, press, shows
 from tests.web.people import person
 from tests.web.staff import Staff
@@ -72,7 +71,7 @@ async def test_the_bar_works_in_a_host_that_knows_its_own_users(
     browser: Browser, tmp_path: Path, staff: Staff
 ) -> None:
     async with (
-        stage(tmp_path / "runs.db", report=staff.report) as runtime,
+        runtime_with(tmp_path / "runs.db", report=staff.report) as runtime,
         shop(runtime) as base,
         person(browser, base) as ana,
     ):
@@ -101,7 +100,7 @@ async def test_the_bar_is_themed_by_variables_and_by_nothing_else_of_the_host(
     browser: Browser, tmp_path: Path, staff: Staff
 ) -> None:
     async with (
-        stage(tmp_path / "runs.db", report=staff.report) as runtime,
+        runtime_with(tmp_path / "runs.db", report=staff.report) as runtime,
         shop(runtime) as base,
         person(browser, base) as ana,
     ):
@@ -119,7 +118,7 @@ async def test_a_stranger_sees_nothing_of_the_run_in_the_bar(
     browser: Browser, tmp_path: Path, staff: Staff
 ) -> None:
     async with (
-        stage(tmp_path / "runs.db", report=staff.report) as runtime,
+        runtime_with(tmp_path / "runs.db", report=staff.report) as runtime,
         shop(runtime) as base,
         person(browser, base) as eve,
     ):
@@ -135,7 +134,7 @@ async def test_a_bar_without_a_run_says_what_it_needs(
     browser: Browser, tmp_path: Path, staff: Staff
 ) -> None:
     async with (
-        stage(tmp_path / "runs.db", asker=staff.asker) as runtime,
+        runtime_with(tmp_path / "runs.db", asker=staff.asker) as runtime,
         shop(runtime) as base,
         person(browser, base) as ana,
     ):
@@ -196,8 +195,8 @@ async def test_the_same_id_at_another_base_is_another_run(
 ) -> None:
     """What the bar shows is what it stops, also where the other run has fewer records."""
     async with (
-        stage(tmp_path / "0.db", report=staff.report) as one,
-        stage(tmp_path / "1.db", asker=staff.asker) as two,
+        runtime_with(tmp_path / "0.db", report=staff.report) as one,
+        runtime_with(tmp_path / "1.db", asker=staff.asker) as two,
         branches(one, two, right={"is": "control"}) as base,
         person(browser, base) as ana,
     ):
@@ -210,8 +209,8 @@ async def test_the_same_id_at_another_base_is_another_run(
         await shows(ana.page, "Which region?")
         await press(ana.page, "Cancel")
         await shows(ana.page, "Cancelled")
-        assert (await second.look()).state is S.CANCELLED
-        assert (await first.look()).state is S.RUNNING
+        assert (await second.snapshot()).state is RunState.CANCELLED
+        assert (await first.snapshot()).state is RunState.RUNNING
         await shown.evaluate(CHANGE, ["base", "/0/"])
         await shows(ana.page, "Score churn risk")
 
@@ -220,7 +219,7 @@ async def test_a_name_that_is_given_later_leaves_the_right_that_the_server_told(
     browser: Browser, tmp_path: Path, staff: Staff
 ) -> None:
     async with (
-        stage(tmp_path / "runs.db", asker=staff.asker) as runtime,
+        runtime_with(tmp_path / "runs.db", asker=staff.asker) as runtime,
         branches(runtime, right={"is": "view"}) as base,
         person(browser, base) as ana,
     ):
@@ -237,7 +236,7 @@ async def test_a_key_goes_to_the_bar_with_the_focus_and_to_none_if_it_could_mean
     browser: Browser, tmp_path: Path, staff: Staff
 ) -> None:
     async with (
-        stage(tmp_path / "runs.db", asker=staff.asker) as runtime,
+        runtime_with(tmp_path / "runs.db", asker=staff.asker) as runtime,
         branches(runtime, right={"is": "control"}) as base,
         person(browser, base) as ana,
     ):
@@ -252,7 +251,7 @@ async def test_a_key_goes_to_the_bar_with_the_focus_and_to_none_if_it_could_mean
         await bars.last.get_by_role("button", name="Redirect").focus()
         await ana.page.keyboard.press("p")
         await expect(bars.last.locator(".state")).to_contain_text("Paused")
-        assert [(await run.look()).state for run in runs] == [S.WAITING, S.PAUSED]
+        assert [(await run.snapshot()).state for run in runs] == [RunState.WAITING, RunState.PAUSED]
         await bars.last.evaluate("one => one.remove()")
         await ana.page.keyboard.press("p")
         await expect(bars.locator(".state")).to_contain_text("Paused")
@@ -262,7 +261,7 @@ async def test_a_run_that_is_begun_late_does_not_lead_away_from_the_one_that_was
     browser: Browser, tmp_path: Path, staff: Staff
 ) -> None:
     async with (
-        stage(tmp_path / "runs.db", asker=staff.asker, spender=staff.spender) as runtime,
+        runtime_with(tmp_path / "runs.db", asker=staff.asker, spender=staff.spender) as runtime,
         branches(runtime, right={"is": "control"}) as base,
         person(browser, base) as ana,
     ):

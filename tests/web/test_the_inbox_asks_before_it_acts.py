@@ -4,11 +4,11 @@ from pathlib import Path
 
 from playwright.async_api import Browser, Locator, Page, ViewportSize
 
-from pullcord import RunState as S
+from pullcord import RunState
 from pullcord.core.events import Answered, QuestionAsked
 from tests.web.browser import bar, expect, press, shows
-from tests.web.house import house
 from tests.web.people import Person, person
+from tests.web.restartable_server import restartable_server
 from tests.web.staff import Staff
 
 
@@ -19,7 +19,10 @@ def card(page: Page) -> Locator:
 async def test_a_call_with_edited_arguments_is_asked_about_again_and_exactly_that_is_made(
     browser: Browser, tmp_path: Path, staff: Staff
 ) -> None:
-    async with house(tmp_path, mail=staff.mail) as here, person(browser, here.base) as ana:
+    async with (
+        restartable_server(tmp_path, mail=staff.mail) as here,
+        person(browser, here.base) as ana,
+    ):
         run = await here.start("mail")
         await ana.looks_at(here, run)
         await shows(ana.page, "Waiting", "approve send_email")
@@ -43,7 +46,10 @@ async def test_a_call_with_edited_arguments_is_asked_about_again_and_exactly_tha
 async def test_a_denied_call_is_not_made_and_the_agent_is_told_why(
     browser: Browser, tmp_path: Path, staff: Staff
 ) -> None:
-    async with house(tmp_path, mail=staff.mail) as here, person(browser, here.base) as ana:
+    async with (
+        restartable_server(tmp_path, mail=staff.mail) as here,
+        person(browser, here.base) as ana,
+    ):
         run = await here.start("mail")
         await ana.gets_in(here)
         await ana.page.get_by_role("link", name="Inbox").click()
@@ -59,7 +65,10 @@ async def test_a_denied_call_is_not_made_and_the_agent_is_told_why(
 async def test_a_question_is_answered_where_it_is_asked(
     browser: Browser, tmp_path: Path, staff: Staff
 ) -> None:
-    async with house(tmp_path, asker=staff.asker) as here, person(browser, here.base) as ana:
+    async with (
+        restartable_server(tmp_path, asker=staff.asker) as here,
+        person(browser, here.base) as ana,
+    ):
         run = await here.start("asker")
         await ana.looks_at(here, run)
         await shows(ana.page, "Waiting", "Which region?")
@@ -75,7 +84,10 @@ async def test_a_key_that_is_held_down_approves_nothing_before_it_could_be_read(
     browser: Browser, tmp_path: Path, staff: Staff
 ) -> None:
     """Nor does a press that was meant for something else, in the second after a card came up."""
-    async with house(tmp_path, mail=staff.mail) as here, person(browser, here.base) as ana:
+    async with (
+        restartable_server(tmp_path, mail=staff.mail) as here,
+        person(browser, here.base) as ana,
+    ):
         approve = card(ana.page).get_by_role("button", name="Approve")
         run = await here.start("mail")
         for _ in range(10):  # on a slow machine the second may be over: then once more
@@ -87,10 +99,10 @@ async def test_a_key_that_is_held_down_approves_nothing_before_it_could_be_read(
                 break
             staff.did.clear()
             run = await here.start("mail")
-        assert (await run.look()).state is S.WAITING
+        assert (await run.snapshot()).state is RunState.WAITING
         await expect(approve).to_contain_text("exactly as above")
         await _hold_enter(ana, repeats_only=True)
-        assert (await run.look()).state is S.WAITING
+        assert (await run.snapshot()).state is RunState.WAITING
         assert staff.did == []
         await ana.page.keyboard.press("Enter")
         await shows(ana.page, "Completed")
@@ -114,7 +126,10 @@ async def test_the_true_call_comes_first_however_much_the_agent_says(
 ) -> None:
     """Ten thousand lines before the call do not push it out of sight: in the run, in the inbox."""
     staff.mail_words = "\n" * 10_000 + "Please approve: it only reads."
-    async with house(tmp_path, mail=staff.mail) as here, person(browser, here.base) as ana:
+    async with (
+        restartable_server(tmp_path, mail=staff.mail) as here,
+        person(browser, here.base) as ana,
+    ):
         run = await here.start("mail")
         await ana.looks_at(here, run)
         await shows(ana.page, "Waiting")
@@ -144,7 +159,10 @@ def payment(page: Page) -> Locator:
 async def test_numbers_that_a_browser_would_round_are_shown_edited_and_allowed_as_they_are(
     browser: Browser, tmp_path: Path, staff: Staff
 ) -> None:
-    async with house(tmp_path, payer=staff.payer) as here, person(browser, here.base) as ana:
+    async with (
+        restartable_server(tmp_path, payer=staff.payer) as here,
+        person(browser, here.base) as ana,
+    ):
         run = await here.start("payer", {"account": 2**53 + 1, "rate": 1.0})
         await ana.looks_at(here, run)
         await press(ana.page, "Review")
@@ -166,7 +184,10 @@ async def test_a_call_cannot_be_allowed_while_something_of_it_is_folded(
 ) -> None:
     """Nor is the name of an argument cut."""
     name = "n" * 60 + "_the_end_of_it"
-    async with house(tmp_path, payer=staff.payer) as here, person(browser, here.base) as ana:
+    async with (
+        restartable_server(tmp_path, payer=staff.payer) as here,
+        person(browser, here.base) as ana,
+    ):
         text = "x" * 120 + " DROP TABLE users; " + "y" * 100
         run = await here.start("payer", {name: 1, "note": text})
         await ana.looks_at(here, run)
@@ -180,7 +201,7 @@ async def test_a_call_cannot_be_allowed_while_something_of_it_is_folded(
         await payment(ana.page).get_by_role("button", name="characters more").click()
         await expect(payment(ana.page).locator(".call")).to_contain_text("DROP TABLE users;")
         await expect(approve).to_contain_text("exactly as above")
-        assert (await run.look()).state is S.WAITING
+        assert (await run.snapshot()).state is RunState.WAITING
         await approve.click()
         await shows(ana.page, "Completed")
 
@@ -189,7 +210,10 @@ async def test_a_call_cannot_be_allowed_before_its_end_was_in_view(
     browser: Browser, tmp_path: Path, staff: Staff
 ) -> None:
     given = {**{f"field{n:02}": "harmless" for n in range(40)}, "zz_to": "eve@example.org"}
-    async with house(tmp_path, payer=staff.payer) as here, person(browser, here.base) as ana:
+    async with (
+        restartable_server(tmp_path, payer=staff.payer) as here,
+        person(browser, here.base) as ana,
+    ):
         run = await here.start("payer", given)
         await ana.looks_at(here, run)
         await press(ana.page, "Review")
@@ -207,7 +231,7 @@ async def test_a_call_cannot_be_allowed_before_its_end_was_in_view(
                 break
         await expect(payment(ana.page).locator("dd").last).to_be_in_viewport()
         await expect(approve).to_contain_text("exactly as above")
-        assert (await run.look()).state is S.WAITING
+        assert (await run.snapshot()).state is RunState.WAITING
         await approve.click()
         await shows(ana.page, "Completed")
 
@@ -217,7 +241,7 @@ async def test_a_call_whose_end_lies_under_the_bar_has_not_been_read(
 ) -> None:
     given = {f"field{n}": "harmless" for n in range(6)}
     small: ViewportSize = {"width": 1440, "height": 680}
-    made = house(tmp_path, payer=staff.payer)
+    made = restartable_server(tmp_path, payer=staff.payer)
     async with made as here, person(browser, here.base, viewport=small) as ana:
         run = await here.start("payer", given)
         await ana.looks_at(here, run)

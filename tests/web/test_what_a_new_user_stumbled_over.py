@@ -6,17 +6,17 @@ from typing import Any
 import pytest
 from playwright.async_api import Browser, Locator, Page, ViewportSize
 
-from pullcord import RunState as S
+from pullcord import RunState
 from pullcord.limits import MaxSteps
 from tests.agents.provider.reply import say
-from tests.runs.stage import shown
+from tests.runs.observed_runs import shown
 from tests.web.browser import bar, button, expect, press, shows
-from tests.web.house import House, house
 from tests.web.people import Person, person
+from tests.web.restartable_server import RestartableServer, restartable_server
 from tests.web.staff import Staff
 from tests.web.states import ANSWER
+from tests.web.stopping_everything import release, stop_everything
 from tests.web.talking import talker
-from tests.web.test_everything_is_stopped_from_the_page import release, stop_everything
 
 SIZES: list[ViewportSize] = [
     {"width": 1440, "height": 900},
@@ -56,7 +56,7 @@ LONG = (
 async def test_a_refusal_can_be_read_and_moves_and_covers_no_button(
     browser: Browser, tmp_path: Path, staff: Staff, size: ViewportSize
 ) -> None:
-    made = house(tmp_path, report=staff.report)
+    made = restartable_server(tmp_path, report=staff.report)
     async with made as here, person(browser, here.base, viewport=size) as ana:
         run = await here.start("report")
         await ana.looks_at(here, run)
@@ -86,7 +86,7 @@ async def refuse_everything(page: Page) -> None:
 async def test_what_the_kill_switch_holds_says_so_and_can_be_resumed_only_after_the_release(
     browser: Browser, tmp_path: Path, staff: Staff
 ) -> None:
-    made = house(tmp_path, report=staff.report)
+    made = restartable_server(tmp_path, report=staff.report)
     async with made as here, person(browser, here.base) as ana, person(browser, here.base) as bo:
         run = await here.start("report")
         await ana.looks_at(here, run)
@@ -140,7 +140,7 @@ END_IN_VIEW = """one => {
 async def test_what_it_says_is_followed_until_somebody_scrolls_up_and_again_on_a_press(
     browser: Browser, tmp_path: Path, staff: Staff, size: ViewportSize
 ) -> None:
-    made = house(tmp_path, report=staff.report)
+    made = restartable_server(tmp_path, report=staff.report)
     async with made as here, person(browser, here.base, viewport=size) as ana:
         run = await here.start("report")
         await ana.looks_at(here, run)
@@ -165,7 +165,7 @@ async def test_what_it_says_is_followed_until_somebody_scrolls_up_and_again_on_a
 async def test_whoever_watches_a_run_to_its_end_sees_the_receipt_from_its_beginning(
     browser: Browser, tmp_path: Path, staff: Staff
 ) -> None:
-    made = house(tmp_path, report=staff.report)
+    made = restartable_server(tmp_path, report=staff.report)
     async with made as here, person(browser, here.base, viewport=SIZES[2]) as ana:
         run = await here.start("report")
         await ana.looks_at(here, run)
@@ -181,12 +181,15 @@ async def test_whoever_watches_a_run_to_its_end_sees_the_receipt_from_its_beginn
 async def test_whoever_opens_a_run_that_is_over_reads_it_from_the_beginning(
     browser: Browser, tmp_path: Path, staff: Staff
 ) -> None:
-    async with house(tmp_path, report=staff.report) as here, person(browser, here.base) as ana:
+    async with (
+        restartable_server(tmp_path, report=staff.report) as here,
+        person(browser, here.base) as ana,
+    ):
         run = await here.start("report")
         for number in range(80):
             staff.says(f"Line {number} of what it found.\n")
         staff.says("")
-        await run.reached(S.COMPLETED)
+        await run.wait_for(RunState.COMPLETED)
         await ana.looks_at(here, run)
         await expect(spoken(ana.page)).to_be_attached()
         await expect(ana.page.get_by_role("button", name="To the end")).to_be_visible()
@@ -201,7 +204,10 @@ async def test_whoever_opens_a_run_that_is_over_reads_it_from_the_beginning(
 async def test_the_receipt_names_what_nothing_can_undo(
     browser: Browser, tmp_path: Path, staff: Staff
 ) -> None:
-    async with house(tmp_path, report=staff.report) as here, person(browser, here.base) as ana:
+    async with (
+        restartable_server(tmp_path, report=staff.report) as here,
+        person(browser, here.base) as ana,
+    ):
         run = await here.start("report")
         await ana.looks_at(here, run)
         await shows(ana.page, "Score churn risk")
@@ -228,11 +234,11 @@ def card(page: Page) -> Locator:
     return page.get_by_role("article", name="send_email waits to be allowed")
 
 
-async def held_mail(here: House, ana: Person) -> Any:
+async def held_mail(here: RestartableServer, ana: Person) -> Any:
     run = await here.start("mail")
-    await run.reached(S.WAITING)
+    await run.wait_for(RunState.WAITING)
     await run.pause(by="ana")
-    await run.reached(S.PAUSED)
+    await run.wait_for(RunState.PAUSED)
     await ana.gets_in(here)
     return run
 
@@ -240,7 +246,10 @@ async def held_mail(here: House, ana: Person) -> Any:
 async def test_a_call_of_a_paused_run_says_that_it_is_made_on_resume_before_and_after(
     browser: Browser, tmp_path: Path, staff: Staff
 ) -> None:
-    async with house(tmp_path, mail=staff.mail) as here, person(browser, here.base) as ana:
+    async with (
+        restartable_server(tmp_path, mail=staff.mail) as here,
+        person(browser, here.base) as ana,
+    ):
         run = await held_mail(here, ana)
         await ana.page.goto(f"{here.base}#/inbox")
         await expect(card(ana.page)).to_contain_text("Made when you resume the run")
@@ -261,7 +270,10 @@ async def test_a_call_of_a_paused_run_says_that_it_is_made_on_resume_before_and_
 async def test_a_changed_call_of_a_paused_run_says_that_it_is_asked_about_on_resume(
     browser: Browser, tmp_path: Path, staff: Staff
 ) -> None:
-    async with house(tmp_path, mail=staff.mail) as here, person(browser, here.base) as ana:
+    async with (
+        restartable_server(tmp_path, mail=staff.mail) as here,
+        person(browser, here.base) as ana,
+    ):
         run = await held_mail(here, ana)
         await ana.page.goto(f"{here.base}#/runs/{run.id}")
         await card(ana.page).get_by_role("button", name="Edit the arguments").click()
@@ -275,7 +287,7 @@ async def test_a_redirect_of_a_paused_model_run_says_when_the_agent_is_told(
 ) -> None:
     async with (
         talker() as (provider, agent),
-        house(tmp_path, talker=agent) as here,
+        restartable_server(tmp_path, talker=agent) as here,
         person(browser, here.base) as ana,
     ):
         provider.script = [say(ANSWER * 3, stall_after=40)]
@@ -300,7 +312,10 @@ async def test_a_redirect_of_a_paused_model_run_says_when_the_agent_is_told(
 async def test_the_cap_that_is_proposed_is_typed_over_and_money_is_money(
     browser: Browser, tmp_path: Path, staff: Staff
 ) -> None:
-    async with house(tmp_path, spender=staff.spender) as here, person(browser, here.base) as ana:
+    async with (
+        restartable_server(tmp_path, spender=staff.spender) as here,
+        person(browser, here.base) as ana,
+    ):
         limits = MaxSteps(2)
         run = await here.start("spender", limits=limits, on_exhausted="pause_and_ask")
         await ana.looks_at(here, run)
@@ -328,7 +343,7 @@ WITHOUT_MONEY = """() => {
 async def test_small_things_say_what_they_are(
     browser: Browser, tmp_path: Path, staff: Staff
 ) -> None:
-    made = house(tmp_path, report=staff.report, mail=staff.mail)
+    made = restartable_server(tmp_path, report=staff.report, mail=staff.mail)
     async with made as here, person(browser, here.base) as ana, person(browser, here.base) as bo:
         run = await here.start("report", thread="q3")
         await ana.looks_at(here, run)
@@ -363,7 +378,10 @@ async def test_small_things_say_what_they_are(
 async def test_a_release_says_that_it_needs_a_reason(
     browser: Browser, tmp_path: Path, staff: Staff
 ) -> None:
-    async with house(tmp_path, report=staff.report) as here, person(browser, here.base) as ana:
+    async with (
+        restartable_server(tmp_path, report=staff.report) as here,
+        person(browser, here.base) as ana,
+    ):
         await ana.gets_in(here)
         await stop_everything(ana, "")
         await ana.page.get_by_role("button", name="Release").click()

@@ -36,8 +36,9 @@ def test_the_committed_files_are_what_the_sources_build_to(tmp_path: Path) -> No
 
 
 def test_the_types_of_events_are_those_of_the_journal() -> None:
-    made = runpy.run_path(str(WEB / "generate_types.py"))["types"]()
-    assert made == (WEB / "src/wire/events.ts").read_text(), "python web/generate_types.py"
+    files = runpy.run_path(str(WEB / "generate_types.py"))["FILES"]
+    for name, made in files.items():
+        assert made() == (WEB / "src/wire" / name).read_text(), "python web/generate_types.py"
 
 
 @pytest.mark.parametrize("suffix", ["ts", "tsx", "html"])

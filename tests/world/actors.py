@@ -24,11 +24,11 @@ from pydantic_ai.models.openai import OpenAIChatModel
 from pydantic_ai.providers.openai import OpenAIProvider
 
 import pullcord
-from pullcord import Context, Habits, NotDone, Runtime
+from pullcord import Context, NotDone, Runtime, Timing
 from pullcord.errors import InvalidInput, PullcordError
 from pullcord.journal.clock import SystemClock
-from pullcord.server.keeper import Keeper
-from pullcord.server.standing import Standing, listen
+from pullcord.server.credentials import Keeper
+from pullcord.server.standalone import Standalone, listen
 from tests.world import effects, planted
 from tests.world.lives import Given, Life, Op
 
@@ -105,7 +105,7 @@ class Actor:
     async def live(self) -> None:
         life = self._life
         reader, writer = await asyncio.open_unix_connection(life.line)
-        habits = Habits(
+        timing = Timing(
             lease_s=life.lease_s,
             park_after_s=0.5,
             stop_grace_s=0.3,
@@ -115,7 +115,7 @@ class Actor:
             blocked_after_s=0,
         )
         agents = {"worker": worker, "desk": desk(life)}
-        async with pullcord.open(life.store, agents=agents, habits=habits) as runtime:
+        async with pullcord.open(life.store, agents=agents, timing=timing) as runtime:
             said: dict[str, Any] = {"name": life.name, "pid": os.getpid()}
             server = None
             if life.role == "server":
@@ -128,13 +128,13 @@ class Actor:
             if server:
                 await server.stop()
 
-    async def _serves(self, runtime: Runtime) -> tuple[Standing, str, str]:
+    async def _serves(self, runtime: Runtime) -> tuple[Standalone, str, str]:
         life = self._life
         listening = listen("127.0.0.1", 0)
         port: int = listening.getsockname()[1]
         keeper = Keeper(f"{life.log}.grants", name="ana", cookie=f"pullcord-{port}")
         _, token = keeper.give(kind="token", name="ana", right="admin", lasts_s=3600)
-        server = Standing(runtime, listening, keeper=keeper, hosts=[f"127.0.0.1:{port}"])
+        server = Standalone(runtime, listening, keeper=keeper, hosts=[f"127.0.0.1:{port}"])
         await server.start()
         return server, f"http://127.0.0.1:{port}", token
 
@@ -159,7 +159,7 @@ class Actor:
 
     async def _begin(self, runtime: Runtime, told: dict[str, Any]) -> dict[str, str]:
         if told["do"] == "again":
-            made = await (await runtime.get(told["run"])).again(by="ana")
+            made = await (await runtime.get(told["run"])).try_again(by="ana")
             return {"started": made.id, "of": told["run"]}
         with contextlib.suppress(InvalidInput):  # its starter did not live to say so
             await runtime.start(told["agent"], told["given"], run_id=told["run"], by="ana")

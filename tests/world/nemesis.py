@@ -401,7 +401,7 @@ async def gathered(world: World, hand: Hand, seed: str, offset_s: float) -> Evid
     receipts: dict[str, dict[str, Any]] = {}
     for run in records:
         handle = await runtime.get(run)
-        look = await handle.look()
+        look = await handle.snapshot()
         states[run] = look.state.value
         if look.ended:
             with contextlib.suppress(TimeoutError):  # it is being undone, and nobody does it

@@ -18,13 +18,16 @@ from pullcord.core.events import (
     Event,
     StepInterrupted,
 )
-from pullcord.runtime import flight, performing, steps, undoing
-from pullcord.runtime.driver import Driver
+from pullcord.runtime.doors import step
+from pullcord.runtime.driving import tool_functions, undoing
+from pullcord.runtime.driving.driver import Driver
+from pullcord.runtime.driving.switch_hold import SwitchHold
 from pullcord.runtime.handle import RunHandle
-from pullcord.runtime.holding import Holding
-from pullcord.runtime.memory import Memory, Past
 from pullcord.runtime.ownership import Ownership
-from pullcord.runtime.processes import Ended, Process
+from pullcord.runtime.processes.warden_client import Process, ToolEnd
+from pullcord.runtime.steps import flight
+from pullcord.runtime.steps.memory import Memory, Past
+from pullcord.server import control_handlers
 from tests.world.lives import LEASE_S
 
 
@@ -41,7 +44,7 @@ def says_that_a_process_is_over_before_it_is() -> None:
     def stop(self: Process, grace_s: float = 0.0) -> None:
         def end() -> None:
             if not self.ended.done():
-                self.ended.set_result(Ended(began=True, rung="terminated"))
+                self.ended.set_result(ToolEnd(began=True, rung="terminated"))
 
         self.ended.get_loop().call_soon_threadsafe(end)
 
@@ -72,7 +75,7 @@ def a_fork_inherits_nothing() -> None:
 
 
 def acts_before_its_intent_is_recorded() -> None:
-    honest: Any = steps.begin
+    honest: Any = step.begin
     early: set[asyncio.Task[Any]] = set()
 
     async def begin(driver: Any, wish: Any, permit: Any) -> Any:
@@ -81,7 +84,7 @@ def acts_before_its_intent_is_recorded() -> None:
         await asyncio.sleep(0.3)
         return await honest(driver, wish, permit)
 
-    _put(steps, "begin", begin)
+    _put(step, "begin", begin)
 
 
 def the_switch_is_answered_and_not_obeyed() -> None:
@@ -93,7 +96,7 @@ def the_switch_is_answered_and_not_obeyed() -> None:
     def nobody(*_: object) -> None:
         pass
 
-    _put(Holding, "going_on", nothing)
+    _put(SwitchHold, "going_on", nothing)
     _put(Driver, "hold_off", nobody)
 
 
@@ -101,7 +104,7 @@ def says_undone_and_undoes_nothing() -> None:
     async def about(*_: object) -> None:
         pass
 
-    for module in (performing, undoing):
+    for module in (tool_functions, undoing):
         _put(module, "about", about)
         _put(module, "about_in_process", about)
 
@@ -132,13 +135,13 @@ def never_says_that_a_cancel_holds() -> None:
 
 def acknowledges_what_it_did_not_record() -> None:
     """Over HTTP, a control is answered and not written."""
-    honest: Any = RunHandle._ask  # pyright: ignore[reportPrivateUsage]
+    honest: Any = control_handlers.ask
 
-    async def ask(self: RunHandle, command: Any) -> Any:
-        ack = await honest(self, msgspec.structs.replace(command, by="nobody"))
+    async def ask(run: RunHandle, command: Any) -> Any:
+        ack = await honest(run, msgspec.structs.replace(command, by="nobody"))
         return msgspec.structs.replace(ack, seq=ack.seq + 1000)
 
-    _put(RunHandle, "_ask", ask)
+    _put(control_handlers, "ask", ask)
 
 
 def slow_to_begin() -> None:

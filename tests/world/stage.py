@@ -23,7 +23,7 @@ from pullcord import Record, Run, RunHandle, Runtime
 from pullcord.core.events import ChildBorn, Claimed
 from pullcord.core.fold import evolve, replay
 from pullcord.errors import PullcordError
-from pullcord.journal.reading import START
+from pullcord.journal.stored_runs.run_records import START
 from tests import nursery
 from tests.world.effects import WITNESS, now
 from tests.world.lives import LEASE_S, Life

@@ -1,1 +1,1 @@
-"""Adapters: agents of other libraries, under the cord. Only an adapter imports its library."""
+"""Adapters for the agents of other libraries. Only an adapter imports its library."""

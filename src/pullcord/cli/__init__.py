@@ -1,1 +1,1 @@
-"""The terminal: one module per group of commands. Control verbs import no event loop."""
+"""The command line. Its control verbs import no event loop."""

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Coroutine
 from typing import Any, Final, NamedTuple
 
-from pullcord.cli.streams import put
+from pullcord.cli.standard_streams import put
 
 _PATIENCE_S: Final = 1.0
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from pullcord.core.visible import visible_json
+from pullcord.core.text.visible import visible_json
 
 if TYPE_CHECKING:
     from pullcord.core.acks import Ack

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from pullcord.cli.as_json import to_json
 from pullcord.cli.parser import FAILED, INTERRUPTED, REFUSED, USAGE, VERBS, parse
 from pullcord.cli.settings import settle
-from pullcord.cli.streams import guarded, open_closed, put
-from pullcord.core.visible import visible
+from pullcord.cli.standard_streams import guarded, open_closed, put
+from pullcord.core.text.visible import visible
 from pullcord.errors import (
     InvalidInput,
     NotReached,
@@ -21,39 +21,39 @@ from pullcord.errors import (
 from pullcord.lazy_import import lazy_import
 
 if TYPE_CHECKING:
-    from pullcord.cli import (
-        abroad,
-        completing,
+    from pullcord.cli import word_completion
+    from pullcord.cli.commands import (
         completion,
         control,
         doctor,
         drive,
         forget,
         grant,
-        inbox,
+        kill_switch,
         log,
-        look,
+        remote_run,
         serve,
-        switch,
+        show,
         top,
         tour,
+        waiting,
     )
 else:
-    abroad = lazy_import("pullcord.cli.abroad")
-    completing = lazy_import("pullcord.cli.completing")
-    completion = lazy_import("pullcord.cli.completion")
-    control = lazy_import("pullcord.cli.control")
-    doctor = lazy_import("pullcord.cli.doctor")
-    drive = lazy_import("pullcord.cli.drive")
-    forget = lazy_import("pullcord.cli.forget")
-    grant = lazy_import("pullcord.cli.grant")
-    inbox = lazy_import("pullcord.cli.inbox")
-    log = lazy_import("pullcord.cli.log")
-    look = lazy_import("pullcord.cli.look")
-    serve = lazy_import("pullcord.cli.serve")
-    switch = lazy_import("pullcord.cli.switch")
-    top = lazy_import("pullcord.cli.top")
-    tour = lazy_import("pullcord.cli.tour")
+    remote_run = lazy_import("pullcord.cli.commands.remote_run")
+    word_completion = lazy_import("pullcord.cli.word_completion")
+    completion = lazy_import("pullcord.cli.commands.completion")
+    control = lazy_import("pullcord.cli.commands.control")
+    doctor = lazy_import("pullcord.cli.commands.doctor")
+    drive = lazy_import("pullcord.cli.commands.drive")
+    forget = lazy_import("pullcord.cli.commands.forget")
+    grant = lazy_import("pullcord.cli.commands.grant")
+    waiting = lazy_import("pullcord.cli.commands.waiting")
+    log = lazy_import("pullcord.cli.commands.log")
+    show = lazy_import("pullcord.cli.commands.show")
+    serve = lazy_import("pullcord.cli.commands.serve")
+    kill_switch = lazy_import("pullcord.cli.commands.kill_switch")
+    top = lazy_import("pullcord.cli.commands.top")
+    tour = lazy_import("pullcord.cli.commands.tour")
 
 
 class _Verb(Protocol):
@@ -69,23 +69,23 @@ _MODULES: Final[dict[str, _Verb]] = {
     "drive": drive,
     "forget": forget,
     "grant": grant,
-    "inbox": inbox,
+    "waiting": waiting,
     "log": log,
-    "look": look,
+    "show": show,
     "serve": serve,
-    "switch": switch,
+    "kill_switch": kill_switch,
     "top": top,
     "tour": tour,
 }
 
 _UNSETTLED: Final = ("doctor", "completion")  # of use even where a file cannot be read
-_ACT: Final = ("control", "switch")  # what they do is done, whoever reads of it
+_ACT: Final = ("control", "kill_switch")  # what they do is done, whoever reads of it
 _LASTING: Final = ("watch",)  # as long as its run
 _GONE: Final = (
     "The folder that this command was called in is there no more. Nothing was started. "
     "Go to one that is: cd ~"
 )
-_TELL: Final = ("look", "inbox", "log", "doctor", "completion")  # what they say is all they do
+_TELL: Final = ("show", "waiting", "log", "doctor", "completion")  # what they say is all they do
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -93,7 +93,7 @@ def main(argv: list[str] | None = None) -> int:
     open_closed()
     words = sys.argv[1:] if argv is None else argv
     if words[:1] == ["__complete"]:
-        return completing.complete(words[1:])
+        return word_completion.complete(words[1:])
     asked = parse(words)
     if not VERBS[asked.verb].is_brief or asked.verb in _LASTING:
         gc.enable()  # the others will be gone before there is anything to collect
@@ -134,7 +134,7 @@ def _is_here() -> bool:
 def _module(asked: Any) -> _Verb:
     name = VERBS[asked.verb].module
     is_abroad = name == "drive" and getattr(asked, "server", None)
-    return abroad if is_abroad else _MODULES[name]
+    return remote_run if is_abroad else _MODULES[name]
 
 
 def _say(asked: Any, error: PullcordError) -> int:

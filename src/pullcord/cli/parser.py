@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn
 
 from pullcord import __version__
 from pullcord.cli.as_json import to_json
+from pullcord.cli.verbs import arguments
+from pullcord.core.commands import COMMANDS, Command, words_of
 from pullcord.lazy_import import lazy_import
 
 if TYPE_CHECKING:
@@ -38,22 +40,29 @@ class Verb(NamedTuple):
     @property
     def is_brief(self) -> bool:
         """A process that decides or looks once and is gone."""
-        return self.module in ("control", "look", "inbox")
+        return self.module in ("control", "show", "waiting")
 
     @property
     def is_for_servers(self) -> bool:
         """It can be asked of a server, too."""
-        return self.is_brief or self.module in ("drive", "doctor", "switch", "top")
+        return self.is_brief or self.module in ("drive", "doctor", "kill_switch", "top")
+
+
+_DRIVEN: Final = ("undo",)  # controls that are carried out right here, too
+
+
+def _control(kind: type[Command]) -> Verb:
+    return Verb("drive" if kind.verb in _DRIVEN else "control", *words_of(kind))
 
 
 VERBS: Final[dict[str, Verb]] = {
     "run": Verb(
         "drive",
         "Start an agent and drive it here.",
-        "FILE.py:NAME names an async function that takes a context, or a pydantic_ai.Agent, whose\n"
-        "prompt INPUT is (and whose model can be another: --model). INPUT is JSON, or else text;\n"
-        "- reads it from standard input. What the agent says goes to standard output, the rest\n"
-        "to standard error. In a terminal a bar shows how the run is, and keys control it: ?\n"
+        "FILE.py:NAME names an async function that takes a context, or an agent of a framework,\n"
+        "whose prompt INPUT is (and whose model can be another: --model). INPUT is JSON, or else\n"
+        "text; - reads it from standard input. What the agent says goes to standard output, the\n"
+        "rest to standard error. In a terminal a bar shows how the run is, and keys control it: ?\n"
         "lists them, Ctrl-C pauses, twice cancels; [keys] in pullcord.toml binds them otherwise.\n"
         "Elsewhere Ctrl-C gives the run back unharmed and says how to go on.\n\n"
         "With --server NAME is an agent that the server knows: it drives, and this follows.\n"
@@ -67,20 +76,20 @@ VERBS: Final[dict[str, Verb]] = {
         ),
     ),
     "ps": Verb(
-        "look",
+        "show",
         "List runs, the newest first.",
         "Without --all only those that have not ended. Looking changes nothing.",
         ("pullcord ps", "pullcord ps --all --json"),
     ),
     "show": Verb(
-        "look",
+        "show",
         "Show RUN: its state, plan, steps, questions, and what can be done now.",
         "With --records also its journal, one line per record. Looking changes nothing, and what\n"
         "a quarantined run said and found is not shown.",
         ("pullcord show 7f3a", "pullcord show 7f3a --records"),
     ),
     "watch": Verb(
-        "look",
+        "show",
         "Follow RUN until it ends.",
         "First what has happened, then what happens. Closing it stops nothing. --after goes on\n"
         "from a place that an earlier watch printed with --json.",
@@ -98,107 +107,22 @@ VERBS: Final[dict[str, Verb]] = {
             "pullcord top --server http://127.0.0.1:8421",
         ),
     ),
-    "pause": Verb(
-        "control",
-        "Stop RUN at its next checkpoint and keep everything it has done.",
-        "Steps already begun are finished and recorded; no new step begins. Returns when the\n"
-        "request is safely in the journal; with --wait, when nothing is in flight. --now does not\n"
-        "wait for steps that may be begun again. Pausing a paused run does nothing and succeeds.",
-        ('pullcord pause 7f3a --reason "wrong repository" --wait',),
-    ),
-    "resume": Verb(
-        "control",
-        "Go on with RUN from where it stopped, context kept.",
-        "INSTRUCTION is something new to know, as with redirect; - reads it from standard input.\n"
-        "What was finished is not done again. If no living process drives the run it is driven\n"
-        "right here, provided that it was started with `pullcord run`; --detach only records it.\n"
-        "With --server it is the server that drives.",
-        ("pullcord resume 7f3a", 'pullcord resume 7f3a "summarise and stop"'),
-    ),
-    "redirect": Verb(
-        "control",
-        "Give RUN new information: it rewrites what comes next.",
-        "If the run has a plan, its next item that has not begun is rewritten, shown as a diff.\n"
-        "Otherwise the agent is handed the instruction the next time it asks. Delivered once, or\n"
-        "returned; never lost. What the agent makes of it is its own. - reads INSTRUCTION from\n"
-        "standard input.",
-        ('pullcord redirect 7f3a "score EU customers only"',),
-    ),
-    "cancel": Verb(
-        "control",
-        "Stop RUN for good and keep what it has done.",
-        "From the record of the request on nothing starts, ever. What is under way is stopped,\n"
-        "with all that it has started. What says how it is undone is undone, newest first\n"
-        "(--no-undo: nothing is; --back-to STEP: only what came after it). Finished work and\n"
-        "partial text stay in the thread. With --wait, prints the receipt when the cancel is in\n"
-        "effect. A second cancel with --now does not wait for the polite way. --quarantine keeps\n"
-        "the run, and those of its children that still live, only as evidence, shown to nobody; a\n"
-        "child that had ended before stays readable: look at it, and forget it if it must go.",
-        ('pullcord cancel 7f3a --reason "too expensive" --wait',),
-    ),
-    "answer": Verb(
-        "control",
-        "Answer an open question of RUN.",
-        "VALUE is JSON, or else text; - reads it from standard input. Of several answers the\n"
-        "first counts. A step in doubt is answered with happened, run or skip.",
-        ("pullcord answer 7f3a go-ade2 yes", "pullcord answer 7f3a doubt-charge-1f-1 happened"),
-    ),
+    **{verb: _control(kind) for verb, kind in COMMANDS.items()},
     "approvals": Verb(
-        "inbox",
+        "waiting",
         "List the calls that wait for somebody's word, of RUN or of all runs.",
         "Each is shown as it will be made. An approval allows exactly that call, and expires.",
         ("pullcord approvals", "pullcord approvals 7f3a --json"),
     ),
-    "approve": Verb(
-        "control",
-        "Allow one call of RUN: the one that `pullcord approvals` shows, and no other.",
-        "With --args (JSON) it is not done as it is: those arguments take the place of its own,\n"
-        "and the changed call is asked about anew.",
-        ("pullcord approve 7f3a pay-403d", "pullcord approve 7f3a pay-403d --args '{\"eur\": 5}'"),
-    ),
-    "deny": Verb(
-        "control",
-        "Do not allow a call of RUN. The agent is told the reason and goes on.",
-        "A call that was denied, or that nobody allowed in time, never begins.",
-        ('pullcord deny 7f3a pay-403d --reason "too much"',),
-    ),
     "attention": Verb(
-        "inbox",
+        "waiting",
         "List what a person has to look at, of RUN or of all runs, ended ones too.",
         "Steps nobody knows the outcome of, undos that failed, tools that could not be stopped.\n"
         "An item stays until somebody settles it.",
         ("pullcord attention",),
     ),
-    "undo": Verb(
-        "drive",
-        "Undo what a cancelled or failed RUN has left behind; also to try it again.",
-        "Newest first: all that says how it is undone, only STEP, or what came after --back-to.\n"
-        "It is done right here if the run was started with `pullcord run`, or by a process that\n"
-        "knows its agent; --detach only records it.",
-        ("pullcord undo 7f3a", "pullcord undo 7f3a draft-1f2e", "pullcord undo 7f3a --back-to a-1"),
-    ),
-    "settle": Verb(
-        "control",
-        "Say that an attention item of RUN is dealt with.",
-        "It is taken from the list, and who said so is recorded. Nothing else is done. Possible\n"
-        "also after the run has ended.",
-        ("pullcord settle 7f3a charge-1f2e",),
-    ),
-    "raise": Verb(
-        "control",
-        "Let RUN use more: other caps instead of those it has.",
-        "A run that was paused because it had reached one of them goes on. CAP=VALUE: steps,\n"
-        "tool_calls, tokens, usd, working_s, as far as its limits have them.",
-        ("pullcord raise 7f3a steps=80", "pullcord raise 7f3a usd=5 steps=200"),
-    ),
-    "signal": Verb(
-        "control",
-        "Tell RUN that what one of its limits waits for has happened: External(NAME).",
-        "From then on that condition is true. A run whose limits do not have it refuses.",
-        ("pullcord signal 7f3a enough",),
-    ),
     "receipt": Verb(
-        "look",
+        "show",
         "Show what RUN has left behind: done, in doubt, not attempted, partial text, cost.",
         "Before its end it is the receipt so far. What the receipt calls in doubt nobody knows.",
         ("pullcord receipt 7f3a",),
@@ -243,7 +167,7 @@ VERBS: Final[dict[str, Verb]] = {
         ('pullcord continue 7f3a "now for June"',),
     ),
     "kill-switch": Verb(
-        "switch",
+        "kill_switch",
         "Stop everything from outside: engage it, release it, or see how it stands.",
         "Engaged, nothing starts in any process of the store, also after a restart: every run is\n"
         "held where it is, process tools are killed, and so is a `pullcord` that does not answer.\n"
@@ -446,28 +370,12 @@ def _add_words(parser: argparse.ArgumentParser, name: str) -> None:
         add("--records", action="store_true", help="also the journal")
     if name == "watch":
         add("--after", default="0", help="the place to go on from")
-    if name in ("resume", "redirect"):
-        add("instruction", metavar="INSTRUCTION", nargs="?" if name == "resume" else None)
-    if name in ("answer", "approve", "deny"):
-        add("question", metavar="QUESTION")
-    if name == "answer":
-        add("value", metavar="VALUE")
-    if name == "approve":
-        add("--args", help="other arguments to be asked about, as JSON")
-    if name == "undo":
-        add("step", metavar="STEP", nargs="?", default="")
-    if name in ("cancel", "undo"):
-        add("--back-to", default="", metavar="STEP", help="keep this step and what came before it")
-    if name == "settle":
-        add("item", metavar="ITEM")
+    for word, how in arguments(name) if name in COMMANDS else ():
+        add(word, **how)
     if name == "fork":
         add("--at", type=int, help="the last record that counts")
         add("--instruction", help="something new to know")
         _add_limits(parser)
-    if name == "raise":
-        add("caps", metavar="CAP=VALUE", nargs="+")
-    if name == "signal":
-        add("name", metavar="NAME")
     if name == "aside":
         add("question", metavar="QUESTION")
     if name == "log":
@@ -483,19 +391,14 @@ def _add_manner(parser: argparse.ArgumentParser, name: str) -> None:
     if name in ("resume", "fork", "aside", "continue", "undo"):
         add("--detach", action="store_true", help="only record it, drive nothing here")
     if name in ("pause", "cancel"):
-        add("--now", action="store_true", help="do not wait for what is under way")
         add("--wait", action="store_true", help="return when it is in effect")
         add("--timeout-s", type=float, help="with --wait: give up after this long")
-    if name == "cancel":
-        add("--no-undo", action="store_true", help="leave what was done as it is")
-        add("--discard-partial", action="store_true", help="keep partial text out of the thread")
-        add("--quarantine", action="store_true", help="keep all of it only as evidence")
-    if VERBS[name].module == "control" or name in ("undo", "forget"):
+    if name in COMMANDS or name == "forget":
         add("--reason", default="", help="shown to whoever looks at the run later")
-    if VERBS[name].module == "control" or name == "undo":
+    if name in COMMANDS:
         add("--key", help="the same key gets the same answer, however often it is sent")
-    if VERBS[name].module == "control" or name in (
-        "run", "fork", "aside", "continue", "undo", "top", "kill-switch", "forget",
+    if name in COMMANDS or name in (
+        "run", "fork", "aside", "continue", "top", "kill-switch", "forget",
     ):  # fmt: skip
         add("--by", default=None, help="who asks (default: you)")
     if name in ("tour", "demo"):

@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING, Any
 from pullcord.lazy_import import lazy_import
 
 if TYPE_CHECKING:
-    from pullcord.cli import remote, store
-    from pullcord.cli.cord import Cord
+    from pullcord.cli import local_runs
+    from pullcord.client import server_runs
+    from pullcord.client.run_access import RunAccess
 else:
-    remote = lazy_import("pullcord.cli.remote")
-    store = lazy_import("pullcord.cli.store")
+    server_runs = lazy_import("pullcord.client.server_runs")
+    local_runs = lazy_import("pullcord.cli.local_runs")
 
 
-def reach(asked: Any) -> "AbstractContextManager[Cord]":
+def reach(asked: Any) -> "AbstractContextManager[RunAccess]":
     """The server that was named, or else the store."""
-    return remote.reach(asked) if asked.server else store.reach(asked)
+    return server_runs.reach(asked) if asked.server else local_runs.reach(asked)

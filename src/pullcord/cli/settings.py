@@ -7,17 +7,18 @@ Whether a store or a server is meant is decided by the first of these that names
 import os
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from pullcord.core.loopback import is_loopback
 from pullcord.errors import InvalidInput
 from pullcord.lazy_import import lazy_import
 
 if TYPE_CHECKING:
     from pullcord.cli import settings_file as files
-    from pullcord.core import keys
-    from pullcord.journal import address
+    from pullcord.journal.postgres import address
+    from pullcord.terminal import keymap
 else:
-    address = lazy_import("pullcord.journal.address")
+    address = lazy_import("pullcord.journal.postgres.address")
     files = lazy_import("pullcord.cli.settings_file")
-    keys = lazy_import("pullcord.core.keys")
+    keymap = lazy_import("pullcord.terminal.keymap")
 
 FILE: Final = "pullcord.toml"
 _DEFAULTS: Final = {"store": "pullcord.db", "port": 8421}
@@ -162,26 +163,20 @@ def _check_folder_store(store: Value) -> None:
     )
 
 
-def is_loopback(host: str) -> bool:
-    """Whether it is this machine, by its name alone."""
-    name = host.strip("[]").lower()
-    parts = name.split(".")
-    is_four = len(parts) == 4 and all(part.isdigit() for part in parts)
-    return name in ("localhost", "::1") or (is_four and parts[0] == "127")
-
-
 # --- the file, loaded only where there is one ---------------------------------------------------
 
 
 def _file(path: str, *, is_of_the_folder: bool) -> Settings:
-    return {key: Value(said, path, is_of_the_folder) for key, said in files.read(path).items()}
+    return {
+        key: Value(said, path, is_of_the_folder) for key, said in files.read_settings(path).items()
+    }
 
 
 def _bound(levels: list[Settings]) -> Value | None:
-    """The keys that a person has bound, nearest first; see `pullcord.core.keys`."""
+    """The keys that a person has bound, nearest first; see `pullcord.terminal.keymap`."""
     bound, origins = dict[str, str](), list[str]()
     for said in [level["keys"] for level in reversed(levels) if "keys" in level]:
-        if found := keys.clash(bound, said.value, is_mine=not said.is_of_the_folder):
+        if found := keymap.clash(bound, said.value, is_mine=not said.is_of_the_folder):
             raise files.wrong(said.origin, found[1], "keys", found[0])
         bound |= said.value
         origins.insert(0, said.origin)

@@ -5,18 +5,18 @@ import tomllib
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from pullcord.cli.age import seconds
-from pullcord.core.keys import check_key
+from pullcord.cli.arguments import seconds_of
 from pullcord.core.limits import CAPS, parsed
 from pullcord.errors import InvalidInput, StoreRefused
-from pullcord.journal.place import is_url
+from pullcord.journal.store_location import is_url
 from pullcord.lazy_import import lazy_import
 from pullcord.regular_file import whole
+from pullcord.terminal.keymap import check_key
 
 if TYPE_CHECKING:
-    from pullcord.journal import address
+    from pullcord.journal.postgres import address
 else:
-    address = lazy_import("pullcord.journal.address")
+    address = lazy_import("pullcord.journal.postgres.address")
 
 _KEYS: Final = {
     "store": str,
@@ -36,7 +36,7 @@ _ENDINGS: Final = ("stop", "wrap_up", "pause_and_ask")
 _LEASE_S: Final = (1.0, 3600.0)
 
 
-def read(path: str) -> dict[str, Any]:
+def read_settings(path: str) -> dict[str, Any]:
     """What the file says.
 
     Raises:
@@ -118,7 +118,7 @@ def _check(path: str, key: str, value: Any) -> None:
         raise wrong(path, "port is a number from 0 to 65535", key)
     if key == "retain":
         try:
-            seconds(cast("str", value))
+            seconds_of(cast("str", value))
         except InvalidInput as error:
             raise wrong(path, f"retain: {error}", key) from None
     if key == "limits":

@@ -11,9 +11,11 @@ from pullcord.core.commands import (
     Cancel,
     Command,
     Deny,
+    Edit,
     Pause,
     Raise,
     Redirect,
+    Rename,
     Resume,
     Settle,
     Signal,
@@ -34,6 +36,7 @@ from pullcord.core.events import (
     LimitsRaised,
     PauseRequested,
     Redirected,
+    Renamed,
     Resumed,
     Signalled,
     UndoRequested,
@@ -42,11 +45,7 @@ from pullcord.core.limits import CAPS
 from pullcord.core.resting import nothing_to_stop
 from pullcord.core.run import Deletion, Question, Run, Stop
 from pullcord.core.states import TABLE, RunState
-from pullcord.core.undo import (
-    may_be_asked_to_undo,
-    would_undo,
-    would_undo_children,
-)
+from pullcord.core.undo import may_be_asked_to_undo, would_undo, would_undo_children
 from pullcord.core.values import NULL, Json, dump, load
 
 
@@ -76,6 +75,8 @@ def decide(
         return _gone(run, command, run.forgotten)
     if isinstance(command, Settle):
         return _settle(run, command)
+    if isinstance(command, Rename):
+        return _rename(run, command)
     if isinstance(command, Undo):
         return _undo(run, command)
     if run.ended:
@@ -105,7 +106,7 @@ def decide(
             return _cancel(run, command, idle=idle, family=family)
         case Answer():
             return _answer(run, command)
-        case Approve() | Deny():
+        case Approve() | Edit() | Deny():
             return _judge(run, command, now_ms)
         case Raise():
             return _raise(run, command)
@@ -219,7 +220,7 @@ def _redirected(run: Run, command: Redirect | Resume, instruction: str) -> tuple
     return told, ItemRewritten(plan=name, item=item.id, before=before, after=instruction)
 
 
-def _asked(run: Run, command: Answer | Approve | Deny) -> Question | Decision:
+def _asked(run: Run, command: Answer | Approve | Edit | Deny) -> Question | Decision:
     """The open question, or why there is none."""
     asked = run.questions.get(command.question)
     if asked is None:
@@ -241,7 +242,7 @@ def _asked(run: Run, command: Answer | Approve | Deny) -> Question | Decision:
     return asked
 
 
-def _judge(run: Run, command: Approve | Deny, now_ms: int) -> Decision:
+def _judge(run: Run, command: Approve | Edit | Deny, now_ms: int) -> Decision:
     """Allow a call, or not. What is allowed is the call with this digest and no other."""
     asked = _asked(run, command)
     if isinstance(asked, Decision):
@@ -276,13 +277,10 @@ def _judge(run: Run, command: Approve | Deny, now_ms: int) -> Decision:
             message=f"{_cannot(run, command)}: {command.question} is about another call than the "
             f"one you were shown. Nothing was changed. Look again: pullcord approvals {run.id}",
         )
-    if command.edited:
-        edited = Answered(
-            **_who(command), question=command.question, verdict="edited", value=command.args
-        )
-        return Decision("applied", (edited,))
-    approved = Answered(**_who(command), question=command.question, verdict="approved")
-    return Decision("applied", (approved,))
+    settled = Answered(**_who(command), question=command.question, verdict="approved")
+    if isinstance(command, Edit):
+        settled = msgspec.structs.replace(settled, verdict="edited", value=command.args)
+    return Decision("applied", (settled,))
 
 
 def _answer(run: Run, command: Answer) -> Decision:
@@ -388,6 +386,12 @@ def _settle(run: Run, command: Settle) -> Decision:
         )
     settled = AttentionSettled(**_who(command), item=command.item)
     return Decision("applied", (settled,))
+
+
+def _rename(run: Run, command: Rename) -> Decision:
+    if command.title == run.title:
+        return Decision("already", seq=run.titled_seq)
+    return Decision("applied", (Renamed(**_who(command), title=command.title),))
 
 
 def _raise(run: Run, command: Raise) -> Decision:

@@ -9,10 +9,10 @@ from typing import Annotated, Final, Literal, TypeAlias, get_args
 
 import msgspec
 
+from pullcord.core.action_trail import Runaway
 from pullcord.core.commands import Source
 from pullcord.core.conditions import Price, Used
 from pullcord.core.limits import Limits, Reserve, Then
-from pullcord.core.trail import Runaway
 from pullcord.core.values import NULL, VALUE_MAX_BYTES, Json
 from pullcord.errors import ChainBroken, FormatUnknown, InvalidText, Unstorable
 
@@ -221,6 +221,12 @@ class Signalled(Asked, frozen=True, kw_only=True, tag="signalled"):
     """Somebody outside has said so: the condition `External(name)` is true from here on."""
 
     name: str
+
+
+class Renamed(Asked, frozen=True, kw_only=True, tag="renamed"):
+    """It has this title from here on, by which people tell it from others. Empty: it has none."""
+
+    title: str
 
 
 class ConditionMet(_Event, frozen=True, kw_only=True, tag="condition_met"):
@@ -564,6 +570,7 @@ Event: TypeAlias = (
     | LimitReached
     | LimitsRaised
     | Signalled
+    | Renamed
     | ConditionMet
     | StepStarted
     | StepFinished
@@ -596,6 +603,66 @@ Event: TypeAlias = (
     | GuardTripped
     | Forgotten
 )
+
+__all__ = [  # what a program can match: `pullcord.events` offers these
+    "Answered",
+    "AttentionRaised",
+    "AttentionSettled",
+    "Blocked",
+    "CallRefused",
+    "CancelRequested",
+    "Cancelled",
+    "ChildBorn",
+    "ChildEnded",
+    "ChildUndone",
+    "Claimed",
+    "Completed",
+    "ConditionMet",
+    "Created",
+    "Deferred",
+    "DoubtSettled",
+    "Event",
+    "Failed",
+    "Forgotten",
+    "GuardTripped",
+    "Hurried",
+    "InstructionSettled",
+    "ItemRewritten",
+    "ItemStarted",
+    "LateResult",
+    "Left",
+    "LimitReached",
+    "LimitsRaised",
+    "PauseRequested",
+    "Paused",
+    "PlanEnded",
+    "PlanItem",
+    "Planned",
+    "QuestionAsked",
+    "QuestionWithdrawn",
+    "Record",
+    "Redirected",
+    "Released",
+    "Remembered",
+    "Renamed",
+    "Requeued",
+    "Resumed",
+    "Signalled",
+    "Spent",
+    "StepFailed",
+    "StepFinished",
+    "StepInDoubt",
+    "StepInterrupted",
+    "StepStarted",
+    "StepUndone",
+    "StoodStill",
+    "Stopped",
+    "TakenOver",
+    "TextEnded",
+    "UndoFailed",
+    "UndoRequested",
+    "UndoStarted",
+]
 
 Control: TypeAlias = (
     PauseRequested

@@ -42,6 +42,7 @@ from pullcord.core.events import (
     Record,
     Redirected,
     Released,
+    Renamed,
     Resumed,
     Signalled,
     Spent,
@@ -575,6 +576,10 @@ def _signalled(run: Run, event: Signalled, record: Record) -> None:
     run.met.setdefault(str(External(event.name)), record.seq)
 
 
+def _renamed(run: Run, event: Renamed, record: Record) -> None:
+    run.title, run.titled_seq = event.title, record.seq
+
+
 def _condition_met(run: Run, event: ConditionMet, record: Record) -> None:
     run.met.setdefault(event.condition, record.seq)
 
@@ -704,6 +709,7 @@ _EFFECTS: Final = cast(
         LimitReached: _limit_reached,
         LimitsRaised: _limits_raised,
         Signalled: _signalled,
+        Renamed: _renamed,
         ConditionMet: _condition_met,
         Redirected: _redirected,
         InstructionSettled: _instruction_settled,

@@ -42,7 +42,7 @@ def acting_for(run: Run, holder: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(owners))
 
 
-class Before(Protocol):
+class EarlierOwner(Protocol):
     """What is known of an owner that was doing something when it lost the run."""
 
     def may_act(self, run_in: str, /) -> bool:
@@ -50,7 +50,7 @@ class Before(Protocol):
         ...
 
 
-def lost_calls(run: Run, before: Mapping[str, Before]) -> list[Event]:
+def lost_calls(run: Run, before: Mapping[str, EarlierOwner]) -> list[Event]:
     """Return what the next owner records of what no step stands for and an owner before had begun:
     an undo, which is begun again, and a release. `before`: those of `acting_for`.
 

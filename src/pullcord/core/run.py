@@ -8,15 +8,14 @@ from typing import Final, Literal, TypeAlias
 
 import msgspec
 
-from pullcord.core.calendar import day_of
+from pullcord.core.action_trail import Runaway, Trail
 from pullcord.core.conditions import Facts, NoOpenTools, Price, Used, kinds_of
 from pullcord.core.events import Choice, Effect, Left, PlanItem, Rung, RunIn, Verdict
 from pullcord.core.limits import Limits, Reached, Reserve
 from pullcord.core.states import TERMINAL, RunState
-from pullcord.core.trail import Runaway, Trail
 
 StepStatus: TypeAlias = Literal["started", "finished", "failed", "interrupted", "in_doubt"]
-SNAPSHOT_FORMAT: Final = 10
+SNAPSHOT_FORMAT: Final = 11
 """Raised whenever the meaning or shape of `Run` changes: older snapshots are then folded anew."""
 
 
@@ -205,6 +204,8 @@ class Run(msgspec.Struct, omit_defaults=True):
     since_ms: int = 0  # on the same clock: up to here the time is accounted for in `times`
     agent: str = ""
     thread: str = ""
+    title: str = ""  # that somebody has given it, for people
+    titled_seq: int = 1  # the record since which it has that one, or none
     code_version: str = ""
     model: str = ""  # that its agent is to use instead of its own
     parent: str | None = None
@@ -331,3 +332,24 @@ _MAPPINGS: Final = tuple(
     for field in msgspec.structs.fields(Run)
     if field.default_factory is not msgspec.NODEFAULT
 )
+
+
+_DAY_MS: Final = 86_400_000
+_MONTHS: Final = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
+
+
+def day_of(at_ms: int) -> str:
+    """Return the day as it is written: 2026-11-16."""
+    left, year = max(at_ms, 0) // _DAY_MS, 1970
+    while left >= 365 + _is_leap(year):
+        left -= 365 + _is_leap(year)
+        year += 1
+    month = 0
+    while left >= (days := _MONTHS[month] + (month == 1 and _is_leap(year))):
+        left -= days
+        month += 1
+    return f"{year}-{month + 1:02}-{left + 1:02}"
+
+
+def _is_leap(year: int) -> bool:
+    return year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)

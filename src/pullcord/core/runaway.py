@@ -8,6 +8,16 @@ meant; calls are counted where a model chooses them, or where somebody has set t
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+from pullcord.core.action_trail import (
+    KEPT,
+    PERIODS,
+    WINDOW_S,
+    Made,
+    Runaway,
+    Trail,
+    call_mark,
+    plan_mark,
+)
 from pullcord.core.events import (
     Answered,
     ChildEnded,
@@ -24,16 +34,6 @@ from pullcord.core.events import (
 )
 from pullcord.core.likeness import is_progress
 from pullcord.core.run import Run
-from pullcord.core.trail import (
-    KEPT,
-    PERIODS,
-    WINDOW_S,
-    Made,
-    Runaway,
-    Trail,
-    call_mark,
-    plan_mark,
-)
 
 _CALLS_FOR_A_RATE: Final = 3
 _MICROS: Final = 1_000_000

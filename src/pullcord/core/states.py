@@ -37,10 +37,10 @@ class Row(NamedTuple):
 
 
 _S = RunState
-# Evidence and attention outlive the run: they may be recorded in any state and change none.
+# Evidence, attention and a title outlive the run: recorded in any state, they change none.
 _LIMITS: Final = ("limits_raised", "signalled")
 _ALWAYS: Final = (
-    "late_result", "attention_raised", "attention_settled", "spent", "guard_tripped",
+    "late_result", "attention_raised", "attention_settled", "spent", "guard_tripped", "renamed",
 )  # fmt: skip
 _OUTCOMES: Final = ("step_finished", "step_failed", "step_interrupted", "step_in_doubt")
 _UNDOING: Final = ("undo_started", "step_undone", "undo_failed")
@@ -217,12 +217,14 @@ ASKS: Final[Mapping[str, str]] = {
     "redirect": "redirected",
     "answer": "answered",
     "approve": "answered",
+    "edit": "answered",
     "deny": "answered",
     "cancel": "cancel_requested",
     "settle": "attention_settled",
     "undo": "undo_requested",
     "raise": "limits_raised",
     "signal": "signalled",
+    "rename": "renamed",
 }
 OFFERED: Final[Mapping[RunState, frozenset[str]]] = {
     # the commands a surface shows as possible: every button, key and help line reads this

@@ -1,7 +1,7 @@
 """What is undone, and in which order: the newest effect first.
 
 A run's own steps are here, and of which children something is to be undone. In which order that is
-done over a whole family only the journal knows: see `pullcord.journal.families`.
+done over a whole family only the journal knows: see `pullcord.journal.stored_runs.families`.
 """
 
 from typing import Final

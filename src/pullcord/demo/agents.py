@@ -4,7 +4,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final
 
 import pullcord
-from pullcord.demo.office import Desk
+from pullcord.demo.office import Office
 from pullcord.demo.report import churn_report
 from pullcord.errors import InvalidInput
 from pullcord.lazy_import import lazy_import
@@ -21,7 +21,7 @@ _MISSING: Final = (
 )
 
 
-def agents(*, model: str | None = None, pace: float = 1.0) -> dict[str, pullcord.Agent]:
+def agents(*, model: str | None = None, pace: float = 1.0) -> dict[str, pullcord.AgentConfig]:
     """Return the agents to open a runtime with.
 
     `model` is a real one for the analyst, as Pydantic AI names it (`openai:gpt-5`); without it, it
@@ -31,9 +31,9 @@ def agents(*, model: str | None = None, pace: float = 1.0) -> dict[str, pullcord
     Raises:
         InvalidInput: a model was named that cannot be used here.
     """
-    report = pullcord.Agent(
+    report = pullcord.AgentConfig(
         churn_report,
-        deps=lambda: Desk(pace),
+        deps=lambda: Office(pace),
         limits=MaxSteps(40) | Spent(usd=2),
         on_exhausted="pause_and_ask",
     )

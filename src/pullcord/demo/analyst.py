@@ -8,7 +8,7 @@ from pydantic_ai.models import Model, infer_model
 
 import pullcord
 from pullcord.demo.memo import CHANNEL, TO
-from pullcord.demo.office import Desk
+from pullcord.demo.office import Office
 from pullcord.demo.script import answer, size
 from pullcord.demo.speech import PRICE, WORD_S
 from pullcord.demo.tools import (
@@ -38,14 +38,14 @@ fetch_customers and name only customers of that region. Post nothing twice. If s
 say so and stop. End with one sentence that names the customers at risk."""
 
 
-def analyst(model: str | None, pace: float) -> pullcord.Agent:
+def analyst(model: str | None, pace: float) -> pullcord.AgentConfig:
     """Return it, with the scripted model or a real one."""
     agent = Agent[Any, str](
         _scripted(pace) if model is None else _real(model),
         name="churn-analyst",
         description=ABOUT,
         instructions=_INSTRUCTIONS,
-        deps_type=Desk,
+        deps_type=Office,
         tools=[
             fetch_customers,
             join_mrr,
@@ -56,9 +56,9 @@ def analyst(model: str | None, pace: float) -> pullcord.Agent:
         ],
     )
     cap = Spent(usd=2, price=PRICE) if model is None else Spent(usd=2, lenient=True)
-    return pullcord.Agent(
+    return pullcord.AgentConfig(
         agent,
-        deps=lambda: Desk(pace),
+        deps=lambda: Office(pace),
         limits=MaxSteps(40) | cap,
         on_exhausted="pause_and_ask",
     )

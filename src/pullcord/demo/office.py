@@ -14,7 +14,7 @@ never called the tool: it finds the folder here too."""
 
 
 @dataclass(frozen=True)
-class Desk:
+class Office:
     """What an agent finds as `ctx.deps`. `pace`: 1 is as fast as one can read, 0 at full speed."""
 
     pace: float = 1.0

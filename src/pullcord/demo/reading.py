@@ -21,7 +21,7 @@ _TRIES: Final = 2
 
 
 @dataclass(frozen=True)
-class Made:
+class CallMade:
     """A call that was made, and what its caller was told of it."""
 
     tool: str
@@ -40,7 +40,7 @@ class Talk:
     reply: str = ""  # to what somebody has said since
     is_aside: bool = False
     is_at_its_limit: bool = False
-    made: list[Made] = field(default_factory=list[Made])  # in this turn
+    made: list[CallMade] = field(default_factory=list[CallMade])  # in this turn
     posted: set[str] = field(default_factory=set[str])  # on this thread
 
     @property
@@ -71,7 +71,7 @@ class Talk:
         ends = {"success", "denied"} | ({"interrupted"} if is_for_good else set[str]())
         return any(made.outcome in ends for made in tries) or len(tries) >= _TRIES
 
-    def _is_meant(self, made: Made) -> bool:
+    def _is_meant(self, made: CallMade) -> bool:
         match made.tool:
             case "post_to_channel" | "send_memo":
                 return not str(made.content).startswith("not_started")
@@ -111,7 +111,7 @@ def _begin_anew(talk: Talk) -> None:
 
 
 def _take_result(talk: Talk, call: m.ToolCallPart, outcome: str, content: Any) -> None:
-    made = Made(call.tool_name, call.args_as_dict(), outcome, content)
+    made = CallMade(call.tool_name, call.args_as_dict(), outcome, content)
     talk.made.append(made)
     if made.tool == "post_to_channel" and outcome == "success":
         talk.posted.add(made.args.get("text", ""))

@@ -19,7 +19,7 @@ from pullcord.demo.tools import (
     score_churn,
     send_memo,
 )
-from pullcord.runtime.history import Turn
+from pullcord.runtime.doors.thread_history import Turn
 
 QUESTION: Final = "Which customers are about to leave?"
 FETCH, JOIN, SCORE, WRITE = (

@@ -1,1 +1,1 @@
-"""Durability: an append-only record per run, and the one place where controls are decided."""
+"""Keeps one append-only journal per run, and decides every control."""

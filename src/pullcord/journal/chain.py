@@ -1,7 +1,7 @@
 """The hash that ties each record to the one before it, per run.
 
 A record's hash covers its place, its time and the digest of its payload, not the payload itself:
-so a payload can be deleted later (see `forgetting`) and the chain still verifies.
+so a payload can be deleted later (see `stored_runs.forgotten`) and the chain still verifies.
 """
 
 from collections.abc import Iterable, Sequence

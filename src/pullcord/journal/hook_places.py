@@ -6,17 +6,17 @@ holds the place by a lease, like a run; who dies is replaced at once, who is sil
 
 from pullcord.core.values import check_text
 from pullcord.journal.clock import Clock
-from pullcord.journal.hands import Hands
-from pullcord.journal.leases import NOBODY, until
+from pullcord.journal.rules.leases import NOBODY, until
 from pullcord.journal.store import Holder, HookPlace, Transaction
+from pullcord.journal.writer import Writer
 from pullcord.process import is_gone
 
 
 class HookPlaces:
     """The places of all hooks of one store."""
 
-    def __init__(self, hands: Hands, clock: Clock) -> None:
-        self._hands, self._clock = hands, clock
+    def __init__(self, writer: Writer, clock: Clock) -> None:
+        self._writer, self._clock = writer, clock
 
     async def meet(self, name: str, *, formerly: str = "") -> int:
         """Return where this hook is. One that nobody has met before begins at the end: now.
@@ -35,7 +35,7 @@ class HookPlaces:
                 tx.drop_hook(formerly)
             return known.pos
 
-        return await self._hands.write(work)
+        return await self._writer.write(work)
 
     async def take(self, name: str, *, owner: str, ttl_s: float) -> int | None:
         """Be who tells it, for so long, and return how far it was told. None: another is."""
@@ -47,7 +47,7 @@ class HookPlaces:
             tx.put_hook(name, HookPlace(known.pos, self._until(owner, ttl_s)))
             return known.pos
 
-        return await self._hands.write(work)
+        return await self._writer.write(work)
 
     async def move(self, name: str, pos: int, *, owner: str, ttl_s: float) -> bool:
         """It was told up to there. False: another tells it by now, and nothing was changed."""
@@ -59,7 +59,7 @@ class HookPlaces:
                 tx.put_hook(name, HookPlace(pos, self._until(owner, ttl_s)))
             return is_mine
 
-        return await self._hands.write(work)
+        return await self._writer.write(work)
 
     async def let_go(self, name: str, *, owner: str) -> None:
         """Somebody else may tell it from here on."""
@@ -69,11 +69,13 @@ class HookPlaces:
             if known is not None and known.holder.owner == owner:
                 tx.put_hook(name, HookPlace(known.pos, NOBODY))
 
-        await self._hands.write(work)
+        await self._writer.write(work)
 
     async def committed(self, *, after_pos: int, limit: int) -> list[tuple[int, str, int]]:
         """Return the place, the run and the number of what was recorded after a place."""
-        return await self._hands.read(lambda view: view.committed(after_pos=after_pos, limit=limit))
+        return await self._writer.read(
+            lambda view: view.committed(after_pos=after_pos, limit=limit)
+        )
 
     def _until(self, owner: str, ttl_s: float) -> Holder:
         return until(owner, self._clock.boot_time(), ttl_s)

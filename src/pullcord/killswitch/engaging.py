@@ -79,7 +79,7 @@ def _why_not_killed(who: Present, scope: Scope) -> str:
     if not is_here(who.owner):
         return "is in another container, where its number means nothing here"
     if not who.is_killable:
-        return "has not agreed to be killed (Habits.killable)"
+        return "has not agreed to be killed (Timing.killable)"
     if scope.kind:
         return "is not killed for a part of its work; engage the switch for everything"
     return "" if _kill(who) else "could not be killed"

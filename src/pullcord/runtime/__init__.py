@@ -1,1 +1,1 @@
-"""The only layer that creates tasks: runs are started, driven and controlled here."""
+"""Starts, drives and controls runs."""

@@ -9,10 +9,10 @@ from functools import cache, cached_property
 from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, runtime_checkable
 
+from pullcord.core.action_trail import Runaway, check_runaway
 from pullcord.core.conditions import Condition
-from pullcord.core.limits import Limits, Then
-from pullcord.core.screening import Guard
-from pullcord.core.trail import Runaway, check_runaway
+from pullcord.core.limits import Then
+from pullcord.core.text.screening import Guard
 from pullcord.errors import InvalidInput
 
 if TYPE_CHECKING:  # a default is for type checkers; Python has it from 3.13 on
@@ -36,37 +36,35 @@ class Foreign(Protocol):
 
     @property
     def name(self) -> str | None: ...
-    def run(self, *args: Any, **kwargs: Any) -> Any: ...
 
 
 @runtime_checkable
 class Body(Protocol):
-    """What is entered when an agent is: a function, or what an adapter makes of another's."""
+    """What a runtime enters when it enters an agent: a function, or what an adapter makes of an
+    object of its framework."""
 
     @property
     def name(self) -> str: ...
     @property
     def wants_input(self) -> bool: ...
-    async def enter(self, ctx: Any, given: Any) -> Any: ...
+    async def enter(self, ctx: Any, given: Any) -> Any:
+        """Carry the agent out, from its start or from where an earlier life was stopped. `ctx` is a
+        `Context`, `given` the input of the run."""
+        ...
 
 
 @runtime_checkable
 class Priced(Protocol):
-    """What may be entered costs money that a list of prices knows, or does not."""
-
-    @property
-    def limits(self) -> Limits:
-        """What a run of it may use, if nobody says otherwise."""
-        ...
+    """An agent of a language model: it costs money, so its runs have the limits for that."""
 
     def is_priced(self, model: str) -> bool:
-        """Whether it is known what it costs, with this model or with its own."""
+        """Return whether it is known what it costs, with this model or with its own."""
         ...
 
 
 @dataclass(frozen=True)
-class Agent:
-    """A plain `async def agent(ctx, input)`, or `async def agent(ctx)`; or a `pydantic_ai.Agent`.
+class AgentConfig:
+    """A plain `async def agent(ctx, input)`, or `async def agent(ctx)`; or an agent of a framework.
 
     `version` is kept with every run and claim, so that a journal says which code did what.
     `deps` makes what dies with the process (clients, connections); the agent finds it as
@@ -92,7 +90,7 @@ class Agent:
     @cached_property
     def body(self) -> Body:
         if inspect.iscoroutinefunction(self.function):
-            return _Plain(_taking_a_context(self.function))
+            return _PlainAgent(_taking_a_context(self.function))
         if isinstance(self.function, Body):
             return self.function
         if body := adapted(self.function):
@@ -118,7 +116,7 @@ class Agent:
         Raises:
             InvalidInput: it is a function.
         """
-        if isinstance(self.body, _Plain):
+        if isinstance(self.body, _PlainAgent):
             raise InvalidInput(
                 f"Cannot ask about run {run_id}: its agent {self.name} is a function, and has no "
                 f"model that could answer. Nothing was done. Look at it: pullcord show {run_id}"
@@ -153,7 +151,7 @@ def _taking_a_context(function: Function) -> Function:
     return function
 
 
-class _Plain:
+class _PlainAgent:
     def __init__(self, function: Function) -> None:
         self.function = function
 
@@ -176,11 +174,23 @@ class _Plain:
 
 
 def adapted(given: object) -> Body | None:
-    """What makes an agent of another library one of ours, if there is such a thing."""
+    """Return what makes an agent of another library one of ours, if there is such a thing.
+
+    Raises:
+        InvalidInput: there is, and it cannot be imported; or the adapter refuses this agent.
+    """
     for kind in type(given).__mro__:
         package = kind.__module__.partition(".")[0]
         if package not in sys.stdlib_module_names and (adapter := _adapters().get(package)):
-            return adapter.load()(given)
+            try:
+                adapt = adapter.load()
+            except ImportError as error:
+                raise InvalidInput(
+                    f"{type(given).__name__!r} of the package {package!r} is not an agent: "
+                    f"{adapter.value} cannot be imported ({error}). Nothing was changed. Install "
+                    "what that needs; or, if the package is your own, hand over an async function."
+                ) from None
+            return adapt(given)
     return None
 
 
@@ -195,17 +205,17 @@ def name_of(given: "str | Function | Foreign", agents: Mapping[str, object]) -> 
     if isinstance(given, str):
         return given
     for name, agent in agents.items():
-        if isinstance(agent, Agent) and agent.function is given:
+        if isinstance(agent, AgentConfig) and agent.function is given:
             return name
     named = getattr(given, "__name__", None) or getattr(given, "name", None)
     return named if isinstance(named, str) else str(given)
 
 
-def as_agent(given: "Agent | Function | Foreign") -> Agent:
-    return given if isinstance(given, Agent) else Agent(given)
+def as_agent(given: "AgentConfig | Function | Foreign") -> AgentConfig:
+    return given if isinstance(given, AgentConfig) else AgentConfig(given)
 
 
-def as_agents(given: "Mapping[str, Agent | Function | Foreign]") -> dict[str, Agent]:
+def as_agents(given: "Mapping[str, AgentConfig | Function | Foreign]") -> dict[str, AgentConfig]:
     """Return the agents of a runtime, by their names.
 
     Raises:
@@ -221,4 +231,4 @@ def as_agents(given: "Mapping[str, Agent | Function | Foreign]") -> dict[str, Ag
 
 def guarded_by(agent: object) -> Runaway | None:
     """The thresholds that an agent of this runtime has of its own."""
-    return agent.runaway if isinstance(agent, Agent) else None
+    return agent.runaway if isinstance(agent, AgentConfig) else None

@@ -30,6 +30,7 @@ class Alarm:
         self._alarms = alarms
         self._ring = ring
         self._call_off: CallOff | None = None
+        self.has_rung = False  # and was neither set again nor called off since
 
     @property
     def is_set(self) -> bool:
@@ -37,13 +38,15 @@ class Alarm:
 
     def set(self, seconds: float) -> None:
         if self._call_off is None:
+            self.has_rung = False
             self._call_off = self._alarms.after(seconds, self._rings)
 
     def off(self) -> None:
+        self.has_rung = False
         if self._call_off is not None:
             self._call_off()
             self._call_off = None
 
     def _rings(self) -> None:
-        self._call_off = None
+        self._call_off, self.has_rung = None, True
         self._ring()

@@ -1,4 +1,4 @@
-"""What an agent is handed: a few doors, each journalled, each a place where it can be stopped."""
+"""What an agent is handed: a few live, each journalled, each a place where it can be stopped."""
 
 import random
 import uuid
@@ -36,23 +36,16 @@ from pullcord.core.limits import Limits, Then, price_in
 from pullcord.core.run import Run
 from pullcord.core.values import check_id, check_text, dump, load
 from pullcord.errors import AgentUnknown, InvalidInput
-from pullcord.journal.ledger import Append
-from pullcord.runtime.agents import Agent, Foreign, Function, Result, guarded_by, name_of
-from pullcord.runtime.calling import Command, CommandResult, ToolCall
-from pullcord.runtime.childruns import ChildRun, child_id, known_child, line_of
-from pullcord.runtime.driver import Driver
-from pullcord.runtime.flight import current_flight
-from pullcord.runtime.guarding import pass_or_cut, withheld_from
-from pullcord.runtime.history import Turn, history
-from pullcord.runtime.identity import LONG_IDS, Scope, named
-from pullcord.runtime.limiting import Given, limits_for
-from pullcord.runtime.manner import Manner
-from pullcord.runtime.observing import traced
-from pullcord.runtime.questions import answered, ask
-from pullcord.runtime.queued import Queued, called, queued
-from pullcord.runtime.saying import say_as_it_comes
-from pullcord.runtime.steps import carry_out, plain_step
-from pullcord.runtime.tools import (
+from pullcord.journal.rules.ledger import Append
+from pullcord.runtime.agents import AgentConfig, Foreign, Function, Result, guarded_by, name_of
+from pullcord.runtime.doors.child_runs import ChildRun, child_id, known_child, lineage_of
+from pullcord.runtime.doors.questions import answered, ask_outside
+from pullcord.runtime.doors.spoken_text import say_as_it_comes
+from pullcord.runtime.doors.step import carry_out_step, plain_step
+from pullcord.runtime.doors.thread_history import Turn, history
+from pullcord.runtime.driving.guard_verdicts import pass_or_cut, withheld_from
+from pullcord.runtime.driving.live_run import LiveRun
+from pullcord.runtime.policy import (
     CommandTool,
     Declared,
     DeferredTool,
@@ -61,6 +54,19 @@ from pullcord.runtime.tools import (
     as_tool,
     policy_of,
 )
+from pullcord.runtime.starting_limits import Given, limits_for
+from pullcord.runtime.steps.flight import current_flight
+from pullcord.runtime.steps.identity import LONG_IDS, Scope, named
+from pullcord.runtime.steps.manner import Manner
+from pullcord.runtime.tools.tool_call import (
+    Command,
+    CommandResult,
+    Queued,
+    ToolCall,
+    called,
+    queued,
+)
+from pullcord.runtime.watching.observer import traced
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -91,10 +97,10 @@ class Context:
     is not. Every door raises `Interrupted` when the run is being unwound: let it pass.
     """
 
-    def __init__(self, driver: Driver, deps: Any = None, scope: Scope | None = None) -> None:
-        self._driver = driver
-        self._secrets = driver.site.secrets
-        self._names = scope or Scope(secrets=self._secrets, ids=driver.memory.ids)
+    def __init__(self, live: LiveRun, deps: Any = None, scope: Scope | None = None) -> None:
+        self._live = live
+        self._secrets = live.services.secrets
+        self._names = scope or Scope(secrets=self._secrets, ids=live.memory.ids)
         self.deps = deps
 
     def _scope(self, method: str) -> Scope:
@@ -109,17 +115,17 @@ class Context:
         return self._names
 
     @property
-    def driver(self) -> Driver:
-        """For adapters: what is behind the doors."""
-        return self._driver
+    def live(self) -> LiveRun:
+        """For adapters: what is behind the live."""
+        return self._live
 
     @property
     def run_id(self) -> str:
-        return self._driver.run.id
+        return self._live.run.id
 
     @property
     def thread(self) -> str:
-        return self._driver.run.thread
+        return self._live.run.thread
 
     # --- doing ---
 
@@ -145,11 +151,11 @@ class Context:
         """
         check_text(name, field="step name", empty=False)
         again = Retry(attempts=retry) if isinstance(retry, int) else retry
-        identity = self._driver.memory.told_apart(self._scope("step").step(name, args, key))
-        grace_s = self._driver.site.habits.stop_grace_s
+        identity = self._live.memory.told_apart(self._scope("step").step(name, args, key))
+        grace_s = self._live.services.timing.stop_grace_s
         manner = Manner(effect=effect, timeout_s=timeout_s, grace_s=grace_s)
         wish = plain_step(identity, function, args, manner, again, self._secrets)
-        return _named(carry_out(self._driver, wish), "step", repr(name))
+        return _named(carry_out_step(self._live, wish), "step", repr(name))
 
     @overload
     def tool(
@@ -217,8 +223,8 @@ class Context:
             NotDone: it was denied, not started, or stopped.
             StepError: it raised, as often as it may.
         """
-        meant = as_tool(tool, self._driver.site.policies)
-        self._driver.site.policy_names.called(meant)
+        meant = as_tool(tool, self._live.services.policies)
+        self._live.services.policy_names.called(meant)
         return self._call(meant, meant.arguments(*args, **kwargs), key)
 
     async def exec(
@@ -250,17 +256,17 @@ class Context:
         key: str | None,
     ) -> Coroutine[Any, Any, Any]:
         method = "exec" if tool.policy.command else "tool"
-        identity = self._driver.memory.told_apart(self._scope(method).step(tool.name, [args], key))
-        call = ToolCall(self._driver, tool, identity, args, deps=self.deps)
+        identity = self._live.memory.told_apart(self._scope(method).step(tool.name, [args], key))
+        call = ToolCall(self._live, tool, identity, args, deps=self.deps)
         wish = call.wish()
         if tool.policy.deferred:
-            return _named(queued(self._driver, tool, wish), "tool", tool.name)
-        return _named(called(self._driver, tool, wish), "tool", tool.name)
+            return _named(queued(self._live, tool, wish), "tool", tool.name)
+        return _named(called(self._live, tool, wish), "tool", tool.name)
 
     def branch(self, name: str) -> "Context":
         """Return a context of its own for something that is done concurrently with its like."""
         check_text(name, field="branch name", empty=False)
-        return Context(self._driver, self.deps, self._scope("branch").branch(name))
+        return Context(self._live, self.deps, self._scope("branch").branch(name))
 
     async def checkpoint(self) -> None:
         """Let a pause, redirect or cancel take effect here.
@@ -268,22 +274,22 @@ class Context:
         Returns at once if nothing was asked. While paused, returns only after resume. Inside a
         step it is the place where that step stands still.
         """
-        await self._driver.stand_still()
+        await self._live.stand_still()
 
     async def defer(self, function: Callable[[*Args], Awaitable[object]], *args: *Args) -> None:
         """Have `await function(*args)` carried out however the run ends, last one first.
 
         After a crash it may be carried out a second time: it should be one that does not mind. It
-        cannot use the doors of the context, and has `Habits.release_s`.
+        cannot use the doors of the context, and has `Timing.release_s`.
         """
         name = getattr(function, "__name__", "release")
         defer = self._scope("defer").other("defer", name)
         release: Callable[..., Awaitable[object]] = function
         reveal = self._secrets.reveal_value
-        self._driver.defers[defer] = lambda: release(*reveal(args, tool=name))
-        if defer not in self._driver.run.defers and defer not in self._driver.memory.own_values:
+        self._live.defers[defer] = lambda: release(*reveal(args, tool=name))
+        if defer not in self._live.run.defers and defer not in self._live.memory.own_values:
             # Remembered too, because one that was released is not to be held once more.
-            await self._driver.begin(
+            await self._live.begin(
                 lambda _: [Deferred(defer=defer, name=name), Remembered(key=defer)]
             )
 
@@ -301,18 +307,18 @@ class Context:
             PlanItem(f"{plan}-{number}", screen(check_text(title, field="title", empty=False)))
             for number, title in enumerate(titles, start=1)
         )
-        await pass_or_cut(self._driver, dump([item.title for item in items]), part=plan)
-        begun = self._driver.memory.plans.get(plan, [])
-        if plan not in self._driver.run.plans:
-            await self._driver.begin(Planned(plan=plan, items=items, started=len(begun)))
+        await pass_or_cut(self._live, dump([item.title for item in items]), part=plan)
+        begun = self._live.memory.plans.get(plan, [])
+        if plan not in self._live.run.plans:
+            await self._live.begin(Planned(plan=plan, items=items, started=len(begun)))
         for item, start in zip(items, begun, strict=False):
             yield PlanStep(item.id, item.title, start.text, start.told)
-        while (item := self._driver.run.plans[plan].next) is not None:
-            recorded = await self._driver.begin(lambda run: _start_next(run, plan))
+        while (item := self._live.run.plans[plan].next) is not None:
+            recorded = await self._live.begin(lambda run: _start_next(run, plan))
             started = next(event for event in recorded if isinstance(event, ItemStarted))
             yield PlanStep(item.id, item.title, started.text, started.told)
-        if not self._driver.run.plans[plan].ended:
-            await self._driver.begin(PlanEnded(plan=plan))
+        if not self._live.run.plans[plan].ended:
+            await self._live.begin(PlanEnded(plan=plan))
 
     async def instructions(self) -> list[str]:
         """Return what people have said since the last time, in order, each of it once. What has
@@ -321,25 +327,23 @@ class Context:
         What is never drained is returned to its author when the run ends.
         """
         key = self._scope("instructions").other("instructions")
-        if key not in self._driver.memory.values:
-            recorded = await self._driver.begin(lambda run: _drain(run, key))
+        if key not in self._live.memory.values:
+            recorded = await self._live.begin(lambda run: _drain(run, key))
             remembered = recorded[-1]
             assert isinstance(remembered, Remembered)
             return load(remembered.value)
-        return load(self._driver.memory.values[key])
+        return load(self._live.memory.values[key])
 
     async def ask(self, question: str, *, details: Any = None) -> Any:
         """Ask a person and return the answer. The run waits, also for days, without a process."""
         check_text(question, field="question", empty=False)
         name = self._scope("ask").other("ask", question)
-        await pass_or_cut(
-            self._driver, dump([question, details]), part=named(LONG_IDS, "ask", name)
-        )
-        return await ask(self._driver, name, question, details=dump(details))
+        await pass_or_cut(self._live, dump([question, details]), part=named(LONG_IDS, "ask", name))
+        return await ask_outside(self._live, name, question, details=dump(details))
 
     async def history(self) -> list[Turn]:
         """Return what earlier runs on this thread have said and done, oldest first."""
-        return await history(self._driver.site.journal, self.thread, before=self._driver.run)
+        return await history(self._live.services.journal, self.thread, before=self._live.run)
 
     # --- saying ---
 
@@ -350,27 +354,27 @@ class Context:
         was complete is not said again.
         """
         part = self._scope("say").other("say")
-        times, tripped = 1, self._driver.memory.tripped
-        while (said := self._driver.memory.texts.get(part)) is not None and part not in tripped:
+        times, tripped = 1, self._live.memory.tripped
+        while (said := self._live.memory.texts.get(part)) is not None and part not in tripped:
             if said[1]:
                 return said[0]
             times += 1  # it was cut: what was shown stays, and it is said anew as another part
             part = f"{part.rpartition('--')[0] or part}--{times}"
         if part in tripped:
-            raise withheld_from(self._driver, part)
+            raise withheld_from(self._live, part)
         if isinstance(text, str):
             text = self._secrets.screen(check_text(text, field="text"))
-            await pass_or_cut(self._driver, text, part=part)
-            await self._driver.begin(TextEnded(part=part, text=text))
+            await pass_or_cut(self._live, text, part=part)
+            await self._live.begin(TextEnded(part=part, text=text))
             return text
-        return await say_as_it_comes(self._driver, part, text)
+        return await say_as_it_comes(self._live, part, text)
 
     # --- children ---
 
     async def spawn(
         self,
         agent: str | Callable[..., Coroutine[Any, Any, Result]] | Foreign,
-        given: Any = None,
+        input: Any = None,
         *,
         detached: bool = False,
         final: bool = False,
@@ -384,49 +388,49 @@ class Context:
         `final`: not then. Detached ones are only listed. What awaited ones use counts against the
         limits of this run too; they have others of their own only if they are given some, or their
         agent is."""
-        agent = check_id(name_of(agent, self._driver.site.agents), kind="agent")
-        who = self._scope("spawn").step(f"spawn {agent}", [agent, given], key)
-        driver = self._driver
-        known = known_child(driver, agent, who)
+        agent = check_id(name_of(agent, self._live.services.agents), kind="agent")
+        who = self._scope("spawn").step(f"spawn {agent}", [agent, input], key)
+        live = self._live
+        known = known_child(live, agent, who)
         if known.is_the_same:
-            return ChildRun(driver, known.run_id)
-        if agent not in driver.site.agents:
-            raise AgentUnknown(agent, known=driver.site.agents)
-        child = child_id(agent, driver.run.id, who, ids=driver.memory.ids)
-        home = driver.memory.home
-        line = await line_of(driver, agent, who, known.run_id)
+            return ChildRun(live, known.run_id)
+        if agent not in live.services.agents:
+            raise AgentUnknown(agent, known=live.services.agents)
+        child = child_id(agent, live.run.id, who, ids=live.memory.ids)
+        home = live.memory.home
+        line = await lineage_of(live, agent, who, known.run_id)
         born = Created(
             agent=agent,
             thread=self.thread,
-            input=dump(given),
-            parent=driver.run.id,
+            input=dump(input),
+            parent=live.run.id,
             detached=detached,
-            depth=0 if detached else driver.run.depth + 1,
-            by=driver.run.id,
+            depth=0 if detached else live.run.depth + 1,
+            by=live.run.id,
             target=f"{home[0]}:{agent}" if home else None,
             cwd=home[1] if home else None,
             limits=(own := await self._limits_of(agent, limits, on_exhausted, detached=detached)),
-            price=price_in(own) or driver.run.price,
-            runaway=guarded_by(driver.site.agents[agent]) or driver.run.runaway,
+            price=price_in(own) or live.run.price,
+            runaway=guarded_by(live.services.agents[agent]) or live.run.runaway,
             forked_from=line.elder,
             forked_at=line.at,
             ids=line.ids,
         )
-        await driver.begin(
+        await live.begin(
             line.birth(child, detached=detached, final=final),
-            Append(run_id=child, events=[traced(born, driver.site.observer)], expected_seq=0),
+            Append(run_id=child, events=[traced(born, live.services.observer)], expected_seq=0),
         )
-        return ChildRun(driver, child)
+        return ChildRun(live, child)
 
     async def _limits_of(
         self, name: str, given: Given, then: Then | None, *, detached: bool
     ) -> Limits | None:
-        site = self._driver.site
-        agent = site.agents[name]
-        assert isinstance(agent, Agent)
+        services = self._live.services
+        agent = services.agents[name]
+        assert isinstance(agent, AgentConfig)
         if given is None and then is None and agent.limits is None and not detached:
             return None
-        now_ms, wall_ms = await site.journal.now_ms(), site.clock.wall_ms()
+        now_ms, wall_ms = await services.journal.clock.now_ms(), services.clock.wall_ms()
         return limits_for(agent, given, then, model="", now_ms=now_ms, wall_ms=wall_ms)
 
     async def spent(
@@ -448,22 +452,22 @@ class Context:
                 "was counted."
             )
         key = self._scope("spent").other("spent")
-        if key not in self._driver.memory.values:
+        if key not in self._live.memory.values:
             micros = None if usd is None else round(usd * 1_000_000)
             cost = Spent(cost_usd_micros=micros, tokens_in=tokens_in, tokens_out=tokens_out)
-            await self._driver.begin(lambda _: [cost, Remembered(key=key)])
+            await self._live.begin(lambda _: [cost, Remembered(key=key)])
 
     def has_spawned(self, agent: "str | Function | Foreign", *, key: str) -> bool:
         """Whether `spawn` with this key has started it, in this life or an earlier one."""
-        name = name_of(agent, self._driver.site.agents)
+        name = name_of(agent, self._live.services.agents)
         who = Scope(self._names.path, ids=self._names.ids).step(f"spawn {name}", (), key)
-        return known_child(self._driver, name, who).is_the_same
+        return known_child(self._live, name, who).is_the_same
 
     # --- what would be another the next time ---
 
     async def now(self) -> float:
         """Return the time in seconds since 1970; the same whenever the agent is entered again."""
-        return await self._remember("now", lambda: self._driver.site.clock.wall_ms() / 1000)
+        return await self._remember("now", lambda: self._live.services.clock.wall_ms() / 1000)
 
     async def random(self) -> float:
         """Return a random number in [0, 1), remembered."""
@@ -478,30 +482,30 @@ class Context:
         if not 0 <= seconds < 10**9:
             raise InvalidInput(f"Cannot sleep for {seconds} s. Nothing was changed.")
         name = self._scope("sleep").other("sleep")
-        due_ms = await self._driver.site.journal.now_ms() + round(seconds * 1000)
+        due_ms = await self._live.services.journal.clock.now_ms() + round(seconds * 1000)
         text = f"sleeping {seconds:g} s"
         await answered(
-            self._driver, QuestionAsked(question=name, kind="timer", text=text, due_ms=due_ms)
+            self._live, QuestionAsked(question=name, kind="timer", text=text, due_ms=due_ms)
         )
 
     async def _remember(self, kind: str, make: Callable[[], Any]) -> Any:
         key = self._scope(kind).other(kind)
-        if key not in self._driver.memory.values:
+        if key not in self._live.memory.values:
             value = dump(make())
-            await self._driver.begin(Remembered(key=key, value=value))
+            await self._live.begin(Remembered(key=key, value=value))
             return load(value)
-        return load(self._driver.memory.values[key])
+        return load(self._live.memory.values[key])
 
 
-def entering(agent: Agent) -> Callable[[Driver], Coroutine[Any, Any, Any]]:
+def entering(agent: AgentConfig) -> Callable[[LiveRun], Coroutine[Any, Any, Any]]:
     """How an agent is entered: from the top, with what it needs made anew."""
 
-    async def enter(driver: Driver) -> Any:
-        if driver.memory.is_aside:  # asked by a process that does not know the agent
-            agent.check_question(driver.run.forked_from or driver.run.id)
-        driver.makes_deps = agent.deps
+    async def enter(live: LiveRun) -> Any:
+        if live.memory.is_aside:  # asked by a process that does not know the agent
+            agent.check_question(live.run.forked_from or live.run.id)
+        live.makes_deps = agent.deps
         deps = agent.deps() if agent.deps else None
-        return await agent.enter(Context(driver, deps), load(driver.memory.input))
+        return await agent.enter(Context(live, deps), load(live.memory.input))
 
     return enter
 

@@ -10,8 +10,8 @@ from pullcord.core.states import TERMINAL, RunState
 from pullcord.core.values import check_id
 from pullcord.errors import InvalidInput
 from pullcord.journal.journal import Journal
-from pullcord.journal.retention import Candidate, Wanted
 from pullcord.journal.store import Scrubbed
+from pullcord.journal.stored_runs.retention import Candidate, Wanted
 
 
 class Forgetting(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,13 +74,15 @@ async def forget(
     journal: Journal, wanted: Wanted, asked: Forget | None, *, rewrite: bool = False
 ) -> Forgetting:
     """Forget what can be of what is wanted. Nobody has `asked` for it: only say what that is."""
-    found = await journal.forgettable(wanted)
+    found = await journal.retention.forgettable(wanted)
     if asked is None:
         return Forgetting(is_done=False, runs=tuple(found))
     done: list[Candidate] = []
     for one in found:
         if not one.kept:  # as far as a look could tell: it is decided when it is done
-            ack = await journal.forget(one.run, asked)
+            ack = await journal.retention.forget(one.run, asked)
             one = msgspec.structs.replace(one, kept=ack.message)
         done.append(one)
-    return Forgetting(is_done=True, runs=tuple(done), files=await journal.scrub(rewrite=rewrite))
+    return Forgetting(
+        is_done=True, runs=tuple(done), files=await journal.retention.scrub(rewrite=rewrite)
+    )

@@ -9,8 +9,8 @@ from pullcord.core.run import Run
 from pullcord.core.values import dump
 from pullcord.errors import InvalidInput
 from pullcord.journal.journal import Journal
-from pullcord.runtime.identity import LONG_IDS
-from pullcord.runtime.limiting import Given
+from pullcord.runtime.starting_limits import Given
+from pullcord.runtime.steps.identity import LONG_IDS
 
 LimitsFor: TypeAlias = Callable[[str, Given, Then | None, str], Awaitable[Limits]]
 """Agent, limits as they are given, what happens then, model: what that makes."""
@@ -34,7 +34,7 @@ async def born_of(journal: Journal, run_id: str, fork: Fork, limits_for: LimitsF
         InvalidInput: there is nothing there that may be gone on from.
         RunForgotten: there is nothing there any more.
     """
-    first = await journal.reusable(run_id, what="fork")
+    first = await journal.families.reusable(run_id, what="fork")
     source = await journal.load(run_id)
     place = source.seq if fork.at is None else fork.at
     if not 1 <= place <= source.seq:
@@ -43,8 +43,8 @@ async def born_of(journal: Journal, run_id: str, fork: Fork, limits_for: LimitsF
             f"started. See its records: pullcord show {run_id}"
         )
     is_aside = fork.aside is not None  # a question: a run out of budget can be asked too
-    bound = await journal.budgets_of(run_id)
-    known, used = inherited(bound) if bound else (None, await journal.used(run_id))
+    bound = await journal.families.budgets_of(run_id)
+    known, used = inherited(bound) if bound else (None, await journal.families.used(run_id))
     own = await _limits_like(source, known, fork, limits_for)
     return Created(
         agent=first.agent,

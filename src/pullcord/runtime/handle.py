@@ -11,10 +11,12 @@ from pullcord.core.commands import (
     Cancel,
     Command,
     Deny,
+    Edit,
     Forget,
     Pause,
     Raise,
     Redirect,
+    Rename,
     Resume,
     Settle,
     Signal,
@@ -32,11 +34,11 @@ from pullcord.core.undo import is_anything_left_to_undo
 from pullcord.core.values import check_text, dump
 from pullcord.errors import NotReached
 from pullcord.journal.journal import Journal
-from pullcord.journal.reading import START, Cursor, Item
+from pullcord.journal.stored_runs.run_records import START, Cursor, Item
 from pullcord.runtime.agents import Result
-from pullcord.runtime.left_behind import name_if_stopped
-from pullcord.runtime.limiting import Given
-from pullcord.runtime.outcome import outcome
+from pullcord.runtime.driving.left_behind import name_if_stopped
+from pullcord.runtime.run_result import result_of
+from pullcord.runtime.starting_limits import Given
 
 _AT_REST = (*TERMINAL, RunState.PAUSED)
 
@@ -86,38 +88,36 @@ class RunHandle(Generic[Result]):
 
     async def pause(self, *, now: bool = False, **who: Unpack[Signed]) -> Ack:
         """I am coming back: nothing new starts, what is under way finishes, everything is kept."""
-        return await self._stop(Pause(now=now, **_by(who)))
+        return await ask(self, Pause(now=now, **_by(who)))
 
     async def resume(self, instruction: str | None = None, **who: Unpack[Signed]) -> Ack:
         """Go on from here, optionally with something new to know."""
-        return await self._ask(Resume(instruction=instruction, **_by(who)))
+        return await ask(self, Resume(instruction=instruction, **_by(who)))
 
     async def redirect(self, instruction: str, **who: Unpack[Signed]) -> Ack:
         """I have new information: it rewrites what comes next, and is handed over once."""
-        return await self._ask(Redirect(instruction=instruction, **_by(who)))
+        return await ask(self, Redirect(instruction=instruction, **_by(who)))
 
     async def answer(self, question: str, value: Any = None, **who: Unpack[Signed]) -> Ack:
         """Answer an open question. Of several answers the first counts."""
-        return await self._ask(Answer(question=question, value=dump(value), **_by(who)))
+        return await ask(self, Answer(question=question, value=dump(value), **_by(who)))
 
     async def approve(self, question: str, *, call: str = "", **who: Unpack[Signed]) -> Ack:
         """Allow the call that an approval asks about, and no other. `call`: the digest that was
         shown."""
-        return await self._ask(Approve(question=question, call=call, **_by(who)))
+        return await ask(self, Approve(question=question, call=call, **_by(who)))
 
     async def edit(
         self, question: str, args: Mapping[str, Any], *, call: str = "", **who: Unpack[Signed]
     ) -> Ack:
         """Put these arguments in place of those that an approval asks about. Nothing is allowed by
         it: the run asks anew, about the call as it is now. `call`: the digest that was shown."""
-        edited = Approve(
-            question=question, call=call, edited=True, args=dump(dict(args)), **_by(who)
-        )
-        return await self._ask(edited)
+        edited = Edit(question=question, call=call, args=dump(dict(args)), **_by(who))
+        return await ask(self, edited)
 
     async def deny(self, question: str, **who: Unpack[Signed]) -> Ack:
         """Do not allow it. The reason is what the agent is told."""
-        return await self._ask(Deny(question=question, **_by(who)))
+        return await ask(self, Deny(question=question, **_by(who)))
 
     async def cancel(
         self,
@@ -139,78 +139,75 @@ class RunHandle(Generic[Result]):
             quarantine=quarantine,
             **_by(who),
         )
-        return await self._stop(stop)
+        return await ask(self, stop)
 
     async def undo(self, step: str = "", *, back_to: str = "", **who: Unpack[Signed]) -> Ack:
         """Have what a cancelled or failed run has left behind undone, or try that again: all of
         it, one step, or what was done after the step `back_to`. A process that knows its agent
         does it."""
-        return await self._ask(Undo(step=step, back_to=back_to, **_by(who)))
+        return await ask(self, Undo(step=step, back_to=back_to, **_by(who)))
 
     async def settle(self, item: str, **who: Unpack[Signed]) -> Ack:
         """I have dealt with this attention item."""
-        return await self._ask(Settle(item=item, **_by(who)))
+        return await ask(self, Settle(item=item, **_by(who)))
 
     async def raise_limits(self, caps: Mapping[str, float], **who: Unpack[Signed]) -> Ack:
         """It may use more: `{"steps": 80}`; also `tool_calls`, `tokens`, `usd`, `working_s`, as its
         limits have them. A run that was paused because it had reached one of them goes on."""
-        return await self._ask(Raise(caps=check_counts(caps), **_by(who)))
+        return await ask(self, Raise(caps=check_counts(caps), **_by(who)))
 
     async def signal(self, name: str, **who: Unpack[Signed]) -> Ack:
         """What `External(name)` among its limits waits for has happened."""
-        return await self._ask(Signal(name=name, **_by(who)))
+        return await ask(self, Signal(name=name, **_by(who)))
+
+    async def rename(self, title: str, **who: Unpack[Signed]) -> Ack:
+        """Give it a title, by which people tell it from others; also after it has ended."""
+        return await ask(self, Rename(title=title, **_by(who)))
 
     async def forget(self, *, drop_thread_name: bool = False, **who: Unpack[Signed]) -> Ack:
         """Delete what was said and done in it, now that it has ended and nobody needs it; its
         children are runs of their own (`Runtime.forget` has them too). That it ran is kept."""
         asked = Forget(drop_thread_name=drop_thread_name, **_by(who))
-        ack = await self._journal.forget(self.id, asked)
+        ack = await self._journal.retention.forget(self.id, asked)
         if ack.holds:
-            await self._journal.scrub()
+            await self._journal.retention.scrub()
         return ack
 
     async def used(self) -> Used:
         """Return what it, and everybody who works for it, has used of its limits."""
-        return await self._journal.used(self.id)
-
-    async def _ask(self, command: Command) -> Ack:
-        return await self._journal.command(self.id, command)
-
-    async def _stop(self, command: Pause | Cancel) -> Ack:
-        """What goes on in this process although the run is stopped is named."""
-        ack = await self._ask(command)
-        await name_if_stopped(self._journal, self.id)
-        return ack
+        return await self._journal.families.used(self.id)
 
     # --- look and wait ---
 
-    async def look(self) -> Run:
+    async def snapshot(self) -> Run:
         """Return the run as it is now."""
         return await self._journal.load(self.id)
 
     async def events(self, *, after: Cursor = START) -> AsyncGenerator[Item]:
         """Yield everything after `after`, then what happens, until the run has ended. No gap, no
         duplicate. Of a quarantined run, what it said and found is left out."""
-        run = await self.look()
+        run = await self.snapshot()
         if run.ended and after.seq >= run.state_seq:
             return
-        async with aclosing(self._journal.follow(self.id, after=after)) as following:
+        async with aclosing(self._journal.changes.follow(self.id, after=after)) as following:
             async for items, _ in following:
                 for cursor, item in items:
                     yield cursor, item
                     if isinstance(item, Record) and ends(item.event):
                         return
 
-    async def reached(self, *states: RunState) -> Run:
+    async def wait_for(self, *states: RunState) -> Run:
         """Wait until the run is in one of these states and return it as it was then.
 
         Raises:
             NotReached: it has ended in another.
         """
-        run = await self.look()
+        run = await self.snapshot()
         if run.state in states:
             return run
-        async with aclosing(self._journal.subscribe(self.id, after=Cursor(run.seq))) as stream:
+        async with aclosing(
+            self._journal.changes.subscribe(self.id, after=Cursor(run.seq))
+        ) as stream:
             while not run.ended:
                 _, item = await anext(stream)
                 if isinstance(item, Record):
@@ -222,9 +219,11 @@ class RunHandle(Generic[Result]):
     async def receipt(self) -> Receipt:
         """Wait until a stop is in effect, or the run has ended, and whatever of it was to be undone
         is; return what it left behind."""
-        run = await self.reached(*_AT_REST)
+        run = await self.wait_for(*_AT_REST)
         if run.ended and is_anything_left_to_undo(run):
-            async with aclosing(self._journal.subscribe(self.id, after=Cursor(run.seq))) as stream:
+            async with aclosing(
+                self._journal.changes.subscribe(self.id, after=Cursor(run.seq))
+            ) as stream:
                 while is_anything_left_to_undo(run):
                     _, item = await anext(stream)
                     if isinstance(item, Record):
@@ -237,14 +236,16 @@ class RunHandle(Generic[Result]):
         Raises:
             RunFailed, RunCancelled, RunStopped: there is no result.
         """
-        run = await self.look()
-        async with aclosing(self._journal.subscribe(self.id, after=Cursor(run.seq))) as stream:
+        run = await self.snapshot()
+        async with aclosing(
+            self._journal.changes.subscribe(self.id, after=Cursor(run.seq))
+        ) as stream:
             while not run.ended:
                 await self._forks.let_go(self.id)  # as long as this process drives it, it tells
                 _, item = await anext(stream)
                 if isinstance(item, Record):
                     evolve(run, item)
-        return await outcome(self._journal, self.id)
+        return await result_of(self._journal, self.id)
 
     # --- go on from what it has done ---
 
@@ -278,12 +279,20 @@ class RunHandle(Generic[Result]):
         check_text(question, field="question", empty=False)
         return await self._forks.fork(self.id, aside=question, by=by)
 
-    async def again(self, *, by: str = "program") -> "RunHandle[Result]":
+    async def try_again(self, *, by: str = "program") -> "RunHandle[Result]":
         """Try a failed run again: what it had finished is not repeated, what failed is."""
-        run = await self.look()
+        run = await self.snapshot()
         if run.state is not RunState.FAILED:
             raise NotReached(self.id, wanted=RunState.FAILED, state=run.state)
         return await self.fork(by=by)
+
+
+async def ask(run: RunHandle, command: Command) -> Ack:
+    """Have any control decided. Of a stop: what goes on in this process all the same is named."""
+    ack = await run._journal.command(run.id, command)  # pyright: ignore[reportPrivateUsage]
+    if isinstance(command, Pause | Cancel):
+        await name_if_stopped(run._journal, run.id)  # pyright: ignore[reportPrivateUsage]
+    return ack
 
 
 def _by(who: Signed) -> Any:

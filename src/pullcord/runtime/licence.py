@@ -19,7 +19,7 @@ from typing import Final, Protocol
 from pullcord.errors import JournalClosed
 from pullcord.journal.clock import Clock, SystemClock
 from pullcord.journal.journal import Journal
-from pullcord.journal.ledger import Lease
+from pullcord.journal.rules.ledger import Lease
 from pullcord.runtime.alarms import Alarm, Alarms, LoopAlarms
 
 _log: Final = logging.getLogger("pullcord.runtime")
@@ -31,7 +31,7 @@ _ROUNDS: Final = 3  # renewals within one lease
 _AGAIN_S: Final = 0.5  # until the next try of a renewal that failed
 
 
-class Holding(Protocol):
+class LicensedWork(Protocol):
     """What the licence is for. Called in the thread that renews, and must be quick."""
 
     def leases(self) -> Sequence[Lease]:
@@ -65,7 +65,7 @@ class Licence:
         self._is_threaded = isinstance(clock, SystemClock)
         self._alarms = LoopAlarms() if self._is_threaded else alarms
         self._every_s = lease_s / _ROUNDS
-        self._holding: Holding | None = None
+        self._holding: LicensedWork | None = None
         self._until_s = 0.0
         self._due_s = 0.0
         self._is_lapsed = self._is_failing = self._is_closed = False
@@ -81,7 +81,7 @@ class Licence:
     def now_s(self) -> float:
         return self._clock.boot_time().seconds
 
-    def begin(self, holding: Holding, sent_s: float) -> None:
+    def begin(self, holding: LicensedWork, sent_s: float) -> None:
         """A run was claimed, by a request that was sent at `sent_s`. While others are held their
         last renewal counts, which is earlier. `keep` it when it is among those of `holding`."""
         if self._ended is None:

@@ -16,8 +16,8 @@ from pullcord.core.run import Run
 from pullcord.core.states import TABLE
 from pullcord.errors import Conflict, Fenced, StorageFailed
 from pullcord.journal.journal import Journal
-from pullcord.journal.ledger import Append, Appended, Change, Claim, Lease
-from pullcord.runtime.observing import UNSEEN, Life
+from pullcord.journal.rules.ledger import Append, Appended, Change, Claim, Lease
+from pullcord.runtime.watching.observer import UNSEEN, Life
 
 Wanted: TypeAlias = Event | Callable[[Run], Sequence[Event]]
 """What an owner wants to record: an event, or what makes the events from the run as it is."""
@@ -28,7 +28,7 @@ def together(*events: Event) -> Wanted:
     return lambda _: events
 
 
-class _Turn(asyncio.Lock):
+class _TurnLock(asyncio.Lock):
     """Whose turn it is. Somebody wants to know when a turn has ended."""
 
     def __init__(self, mine: "Ownership") -> None:
@@ -53,7 +53,7 @@ class Ownership:
 
     def __init__(self, journal: Journal, claim: Claim, life: Life = UNSEEN) -> None:
         self._journal = journal
-        self._turn = _Turn(self)
+        self._turn = _TurnLock(self)
         self._unheard: list[_Unheard] = []
         self.has_news = False  # records, of others or our own, that nobody has looked at yet
         self.after_turn: Callable[[], object] = lambda: None  # called whenever one has ended
@@ -104,7 +104,7 @@ class Ownership:
             while True:
                 self.check()
                 asked = wanted(self.run) if callable(wanted) else (wanted,)
-                asked = [self._journal.sealed(event) for event in asked]  # as we shall read it
+                asked = [self._journal.seal.event(event) for event in asked]  # as we shall read it
                 events = await self._admitted(asked)
                 if not events:
                     if await self._catch_up():
@@ -148,7 +148,7 @@ class Ownership:
     async def say(self, part: str, text: str, *, offset: int, while_pausing: bool = True) -> bool:
         """Add live text to a part. False: none is accepted in the state the run is in now."""
         async with self._turn:
-            fate = await self._journal.say(
+            fate = await self._journal.live_text.say(
                 self.lease, part, text, offset=offset, keep_held=while_pausing
             )
             is_accepted = fate == "shown" or (fate == "held" and while_pausing)
@@ -166,7 +166,7 @@ class Ownership:
         """The end of a text, after text is no longer accepted, is a cut where it was shown to."""
         if not isinstance(event, TextEnded) or TABLE[self.run.state].text != "refused":
             return event
-        shown = await self._journal.said_in(self.run.id, event.part)
+        shown = await self._journal.live_text.said_in(self.run.id, event.part)
         return TextEnded(part=event.part, text=shown, complete=False, step=event.step)
 
     async def catch_up(self) -> int:

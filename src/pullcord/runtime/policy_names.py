@@ -18,7 +18,7 @@ from types import CodeType, ModuleType
 from typing import Any, Final, Literal, Protocol, runtime_checkable
 
 from pullcord.errors import InvalidInput
-from pullcord.runtime.tools import Policies, Policy, Tool, policy_of
+from pullcord.runtime.policy import Policies, Policy, Tool, policy_of
 
 _log: Final = logging.getLogger("pullcord.runtime")
 _ALIKE: Final = 0.75  # of two names: `send_mial` and `send_mail` are, `read` and `write` are not

@@ -5,12 +5,12 @@ import os
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import Any, Final, Literal, TypeAlias, Unpack, get_args
 
+from pullcord.core.action_trail import Runaway, check_runaway
 from pullcord.core.commands import Forget, Redirect
 from pullcord.core.events import Created
 from pullcord.core.limits import Limits, Then, price_in
-from pullcord.core.screening import Guard
 from pullcord.core.states import TERMINAL, RunState
-from pullcord.core.trail import Runaway, check_runaway
+from pullcord.core.text.screening import Guard
 from pullcord.core.values import check_line, dump
 from pullcord.errors import (
     AgentUnknown,
@@ -21,21 +21,23 @@ from pullcord.errors import (
 )
 from pullcord.journal.clock import Clock
 from pullcord.journal.journal import Journal
-from pullcord.journal.ledger import Append, Order
+from pullcord.journal.rules.ledger import Append, Order
 from pullcord.journal.store import Head
-from pullcord.runtime.agents import Agent, Foreign, Function, Result, as_agents, name_of
-from pullcord.runtime.elsewhere import is_elsewhere, refusal
+from pullcord.runtime.agents import AgentConfig, Foreign, Function, Result, as_agents, name_of
+from pullcord.runtime.engine import Engine, InProcess
 from pullcord.runtime.forgetting import Forgetting, Which, forget, wanted_of
 from pullcord.runtime.forking import Fork, born_of
 from pullcord.runtime.handle import RunHandle
-from pullcord.runtime.hooks import Hook
+from pullcord.runtime.hooks.hook import Hook
 from pullcord.runtime.housekeeping import Housekeeper
-from pullcord.runtime.identity import LONG_IDS, new_run_id
-from pullcord.runtime.limiting import Given, limits_for
-from pullcord.runtime.observing import traced
+from pullcord.runtime.inside_tool import is_elsewhere, refusal
+from pullcord.runtime.policy import Policies, check_policy, policy_of
 from pullcord.runtime.policy_names import PolicyNames
-from pullcord.runtime.site import Habits
-from pullcord.runtime.tools import Policies, check_policy, policy_of
+from pullcord.runtime.services import Timing
+from pullcord.runtime.starting_limits import Given, limits_for
+from pullcord.runtime.steps.identity import LONG_IDS, new_run_id
+from pullcord.runtime.watching.observer import traced
+from pullcord.runtime.worker import ProcessWorker
 
 _log: Final = logging.getLogger("pullcord.runtime")
 IfBusy: TypeAlias = Literal["refuse", "queue", "redirect"]
@@ -54,23 +56,25 @@ class Runtime:
         self,
         journal: Journal | Callable[[], Journal],
         *,
-        agents: Mapping[str, "Agent | Function | Foreign"] | None = None,
+        agents: Mapping[str, "AgentConfig | Function | Foreign"] | None = None,
         clock: Clock | None = None,
-        habits: Habits | None = None,
+        timing: Timing | None = None,
         only: str | None = None,
         tools: Policies | None = None,
         hooks: Sequence[Hook] = (),
         guards: Sequence[Guard] = (),
+        engine: Engine | None = None,
     ) -> None:
         if is_elsewhere():
             raise refusal()
         self._journal = journal
         self._clock, self._only, self._hooks, self._guards = clock, only, hooks, guards
-        self.habits = habits or Habits()
+        self._engine: Engine = engine or InProcess()
+        self.timing = timing or Timing()
         self._policies: Policies = {n: policy_of(given) for n, given in (tools or {}).items()}
         for name, policy in self._policies.items():
             check_policy(name, policy_of(policy))
-        self.agents: dict[str, Agent] = as_agents(agents or {})
+        self.agents: dict[str, AgentConfig] = as_agents(agents or {})
         self.drives = True  # False: it only records runs, which others drive
         self._house: Housekeeper | None = None
 
@@ -84,17 +88,16 @@ class Runtime:
         # By now every module of the program has said which tools its agents have.
         names.meet({name: agent.body for name, agent in self.agents.items()})
         journal = self._journal if isinstance(self._journal, Journal) else self._journal()
-        house = Housekeeper(
+        worker = ProcessWorker(
             journal,
             agents=self.agents,
             clock=self._clock,
-            habits=self.habits,
-            only=self._only,
+            timing=self.timing,
             policies=self._policies,
             policy_names=names,
-            hooks=self._hooks,
             guards=self._guards,
         )
+        house = Housekeeper(worker, self._engine, only=self._only, hooks=self._hooks)
         try:
             if self.drives:
                 await house.open()
@@ -132,7 +135,7 @@ class Runtime:
         """
         return self._entered("read its clock").clock
 
-    def _entered(self, what: str) -> Housekeeper:
+    def _entered(self, what: str) -> ProcessWorker:
         """Return what drives the runs.
 
         Raises:
@@ -140,14 +143,14 @@ class Runtime:
         """
         if self._house is None:
             raise NotEntered(what)
-        return self._house
+        return self._house.worker
 
     # --- start, get, list ---
 
     async def start(
         self,
         agent: str | Callable[..., Coroutine[Any, Any, Result]] | Foreign,
-        given: Any = None,
+        input: Any = None,
         *,
         run_id: str | None = None,
         thread: str | None = None,
@@ -185,7 +188,7 @@ class Runtime:
         born = Created(
             agent=name,
             thread=thread or run_id or new_run_id(),
-            input=dump(given),
+            input=dump(input),
             code_version=self.agents[name].version,
             target=target,
             cwd=os.getcwd() if target else None,
@@ -209,16 +212,16 @@ class Runtime:
             except ThreadBusy as busy:
                 if if_busy != "redirect":
                     raise
-                told = Redirect(by=by, instruction=given if isinstance(given, str) else str(given))
+                told = Redirect(by=by, instruction=input if isinstance(input, str) else str(input))
                 other = self._handle(busy.run_id)
                 if (await self.journal.command(busy.run_id, told)).holds:
                     return other
-                await other.reached(*TERMINAL)  # it is being cancelled: this one comes after it
+                await other.wait_for(*TERMINAL)  # it is being cancelled: this one comes after it
 
     async def _limits(self, agent: str, given: Given, then: Then | None, model: str) -> Limits:
         if agent not in self.agents:
             raise AgentUnknown(agent, known=self.agents)
-        now_ms, wall_ms = await self.journal.now_ms(), self.clock.wall_ms()
+        now_ms, wall_ms = await self.journal.clock.now_ms(), self.clock.wall_ms()
         return limits_for(
             self.agents[agent], given, then, model=model, now_ms=now_ms, wall_ms=wall_ms
         )
@@ -283,37 +286,37 @@ class Runtime:
         One run is one transaction. `drop_thread_name`: list each under its own id. `rewrite`: the
         whole store anew, also if it is so large that others have to wait for that.
         """
-        house = self._entered("forget runs")
-        wanted = wanted_of(runs, which, now_ms=house.clock.wall_ms())
+        worker = self._entered("forget runs")
+        wanted = wanted_of(runs, which, now_ms=worker.clock.wall_ms())
         asked = Forget(by=by, reason=reason, drop_thread_name=drop_thread_name)
-        return await forget(house.journal, wanted, asked if yes else None, rewrite=rewrite)
+        return await forget(worker.journal, wanted, asked if yes else None, rewrite=rewrite)
 
     async def _create(
         self, run_id: str, born: Created, *, alone: bool, told: Redirect | None = None
     ) -> None:
-        house = self._entered("start a run")
+        worker = self._entered("start a run")
         birth = Append(
-            run_id=run_id, events=[traced(born, house.observer)], expected_seq=0, alone=alone
+            run_id=run_id, events=[traced(born, worker.observer)], expected_seq=0, alone=alone
         )
-        await house.journal.append(birth, *([Order(run_id, told)] if told else []))
+        await worker.journal.append(birth, *([Order(run_id, told)] if told else []))
 
     def _taken_up(self, run_id: str) -> RunHandle:
-        self._entered("start a run").look_again()
+        self._entered("start a run").news.set()
         return self._handle(run_id)
 
     def _handle(self, run_id: str) -> RunHandle:
-        house = self._entered("look for a run")
-        return RunHandle(run_id, house.journal, _Origin(self, house))
+        worker = self._entered("look for a run")
+        return RunHandle(run_id, worker.journal, _Origin(self, worker))
 
 
 class _Origin:
     """What a handle needs of the runtime that made it."""
 
-    def __init__(self, runtime: Runtime, house: Housekeeper) -> None:
-        self.fork, self.let_go = runtime.fork, house.let_go
+    def __init__(self, runtime: Runtime, worker: ProcessWorker) -> None:
+        self.fork, self.let_go = runtime.fork, worker.let_go
 
 
-def housekeeper_of(runtime: Runtime) -> Housekeeper:
+def worker_of(runtime: Runtime) -> ProcessWorker:
     """Return what drives the runs of an entered runtime: for the server beside it.
 
     Raises:

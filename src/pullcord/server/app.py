@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Awaitable, Callable, Iterable
 from functools import cached_property
+from pathlib import Path
 from typing import Any, Final, cast
 
 import msgspec
@@ -15,18 +16,17 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from pullcord.core.acks import Ack
 from pullcord.errors import PullcordError
-from pullcord.runtime.elsewhere import Elsewhere
-from pullcord.runtime.site import Habits
+from pullcord.runtime.inside_tool import InsideTool
+from pullcord.runtime.services import Timing
 from pullcord.server.bodies import body_as
 from pullcord.server.bounds import Bounds
-from pullcord.server.desk import Desk, Runs
-from pullcord.server.files import FILES
+from pullcord.server.credentials import Keeper
+from pullcord.server.event_streams import Stream
+from pullcord.server.handler_context import HandlerContext, Runs
 from pullcord.server.hub import Hub
-from pullcord.server.keeper import Keeper
 from pullcord.server.openapi import document
-from pullcord.server.problems import Refused, of_ack, of_error, problem
+from pullcord.server.problems import RequestRefused, of_ack, of_error, problem
 from pullcord.server.routes import ROUTES, Route
-from pullcord.server.streams import Stream
 from pullcord.server.wall import Authorize, Wall, grant_of
 
 _log: Final = logging.getLogger("pullcord.server")
@@ -54,7 +54,7 @@ def app(
     `hosts`: the names it answers to (None: your own app sees to that). `origins`: pages of other
     origins that may use it, with a token. Nothing of a run depends on anybody being connected.
     """
-    if isinstance(runs, Elsewhere):  # this is the process of a tool, which serves nobody
+    if isinstance(runs, InsideTool):  # this is the process of a tool, which serves nobody
         return cast("Server", runs)
     return Server(
         runs, authorize=authorize, hosts=hosts, origins=origins, bounds=bounds or Bounds()
@@ -104,18 +104,18 @@ class Server:
     def close(self) -> None:
         """Let everybody go who watches something, and take nobody new."""
         self._is_closed = True
-        if "_desk" in vars(self):
-            self._desk.hub.close()
+        if "_context" in vars(self):
+            self._context.hub.close()
 
     @cached_property
-    def _desk(self) -> Desk:
+    def _context(self) -> HandlerContext:
         """Made for the first request: an app is mounted before its runtime is entered."""
         runs, bounds = self._runs, self._bounds
-        habits = getattr(runs, "habits", None) or Habits()
-        hub = Hub(runs.journal, bounds, habits.hold_s)
+        timing = getattr(runs, "timing", None) or Timing()
+        hub = Hub(runs.journal, bounds, timing.hold_s)
         if self._is_closed:
             hub.close()
-        return Desk(runs, hub, bounds, self._keeper, self._still)
+        return HandlerContext(runs, hub, bounds, self._keeper, self._still)
 
     async def _still(self, request: Request) -> bool:
         """Whether who sent this may still do what it asked for."""
@@ -128,7 +128,7 @@ class Server:
         async def endpoint(request: Request) -> Any:
             try:
                 return await self._carry_out(route, request)
-            except Refused as refused:
+            except RequestRefused as refused:
                 return problem(
                     refused.status, refused.code, refused.detail, headers=refused.headers
                 )
@@ -145,7 +145,7 @@ class Server:
         if route.right is not None and not route.is_for(
             grant_of(request), request.path_params.get("run")
         ):
-            raise Refused(
+            raise RequestRefused(
                 403,
                 "right",
                 f"This needs the right to {route.right} here, and {grant_of(request).by} has not "
@@ -154,18 +154,18 @@ class Server:
             )
         body: Any = None
         if route.takes:
-            body = await body_as(request, route.takes, self._desk.bounds)
+            body = await body_as(request, route.takes, self._context.bounds)
         if route.wider and (
             found := route.beyond(grant_of(request), request.path_params.get("run"), body)
         ):
             field, right = found
-            raise Refused(
+            raise RequestRefused(
                 403,
                 "right",
                 f"With {field} this needs the right to {right} here, and {grant_of(request).by} "
                 "has not been given it. Nothing was changed.",
             )
-        answer = await route.handler(self._desk, request, body)
+        answer = await route.handler(self._context, request, body)
         match answer:
             case Response() | Stream():
                 return answer
@@ -202,3 +202,24 @@ async def _not_there(request: Request, error: Exception) -> Response:
         says.get(error.status_code, error.detail),
         headers={**headers, "Connection": "close"},
     )
+
+
+_HERE: Final = Path(__file__).parent.parent / "web"
+_KINDS: Final = {
+    ".html": "text/html; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".svg": "image/svg+xml",
+}
+_NAMES: Final = {
+    "/": "page.html",
+    "/page.js": "page.js",
+    "/page.css": "page.css",
+    "/pullcord-bar.js": "pullcord-bar.js",
+    "/icon.svg": "icon.svg",
+}
+
+FILES: Final[dict[str, tuple[str, bytes]]] = {
+    path: (_KINDS[Path(name).suffix], (_HERE / name).read_bytes()) for path, name in _NAMES.items()
+}
+"""Path → its media type and content."""

@@ -9,7 +9,7 @@ import msgspec
 from starlette.requests import ClientDisconnect, Request
 
 from pullcord.server.bounds import Bounds
-from pullcord.server.problems import Refused
+from pullcord.server.problems import RequestRefused
 
 T = TypeVar("T")
 _CLOSE = {"Connection": "close"}  # what is left of the body is not waited for
@@ -19,7 +19,8 @@ async def body_as(request: Request, kind: type[T], bounds: Bounds) -> T:
     """Return the request's body as this type.
 
     Raises:
-        Refused: it is too long, too slow, not JSON, or has other fields. Nothing was changed.
+        RequestRefused: it is too long, too slow, not JSON, or has other fields. Nothing was
+        changed.
     """
     _check_type(request)
     raw = await _read(request, bounds)
@@ -27,7 +28,7 @@ async def body_as(request: Request, kind: type[T], bounds: Bounds) -> T:
     try:
         return msgspec.json.decode(raw, type=kind)
     except msgspec.ValidationError as error:
-        raise Refused(422, "invalid_fields", _said_of(str(error))) from None
+        raise RequestRefused(422, "invalid_fields", _said_of(str(error))) from None
     except (msgspec.DecodeError, RecursionError, UnicodeError) as error:
         raise _malformed(str(error)) from None
 
@@ -45,7 +46,7 @@ def _check_type(request: Request) -> None:
     kind, _, rest = said.partition(";")
     charset = rest.strip().lower().replace('"', "")
     if kind.strip().lower() != "application/json" or charset not in ("", "charset=utf-8"):
-        raise Refused(
+        raise RequestRefused(
             415,
             "not_json",
             f"What is sent here is application/json, not {said[:80]!r}. Nothing was changed.",
@@ -54,7 +55,7 @@ def _check_type(request: Request) -> None:
 
 
 async def _read(request: Request, bounds: Bounds) -> bytes:
-    too_long = Refused(
+    too_long = RequestRefused(
         413,
         "too_long",
         f"A body has at most {bounds.body:,} bytes. Nothing was changed.",
@@ -80,9 +81,11 @@ async def _read(request: Request, bounds: Bounds) -> bytes:
     except TimeoutError:
         why = f"Nothing came for {bounds.body_s:g} s, or the body was not whole after "
         why += f"{bounds.whole_s:g} s."
-        raise Refused(408, "too_slow", f"{why} Nothing was changed.", headers=_CLOSE) from None
+        raise RequestRefused(
+            408, "too_slow", f"{why} Nothing was changed.", headers=_CLOSE
+        ) from None
     except ClientDisconnect:
-        raise Refused(400, "cut_off", "The body was cut off. Nothing was changed.") from None
+        raise RequestRefused(400, "cut_off", "The body was cut off. Nothing was changed.") from None
 
 
 def _check_json(raw: bytes, bounds: Bounds) -> None:
@@ -138,11 +141,11 @@ def _no_number(text: str) -> float:
     raise ValueError(f"{text} is not JSON")
 
 
-def _malformed(why: str) -> Refused:
-    return Refused(400, "malformed", f"The body cannot be read: {why}. Nothing was changed.")
+def _malformed(why: str) -> RequestRefused:
+    return RequestRefused(400, "malformed", f"The body cannot be read: {why}. Nothing was changed.")
 
 
-def _too_deep(bounds: Bounds) -> Refused:
-    return Refused(
+def _too_deep(bounds: Bounds) -> RequestRefused:
+    return RequestRefused(
         400, "too_deep", f"JSON is read {bounds.depth} levels deep here. Nothing was changed."
     )

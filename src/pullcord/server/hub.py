@@ -16,20 +16,20 @@ from typing import Final, NamedTuple, TypeVar
 import msgspec
 
 from pullcord.core.events import Record, TextEnded, encode_event
-from pullcord.core.handed import Handed, shown
-from pullcord.core.panel import Panel
+from pullcord.core.show.panel import Panel
+from pullcord.core.show.story import Names, tell
+from pullcord.core.show.viewer_progress import ViewerProgress, shown
 from pullcord.core.states import NEEDS_OWNER
 from pullcord.core.stops import HEARD, StopShown
-from pullcord.core.story import Names, tell
 from pullcord.errors import JournalClosed, PullcordError
-from pullcord.journal.for_people import ForPeople, News
 from pullcord.journal.journal import Journal
-from pullcord.journal.reading import Cursor, Item
 from pullcord.journal.store import LiveText
+from pullcord.journal.stored_runs.run_records import Cursor, Item
+from pullcord.journal.views.for_people import ForPeople, News
 from pullcord.journal.watch import Changed
 from pullcord.server.bounds import Bounds
-from pullcord.server.problems import Refused
-from pullcord.server.signals import EndingSignals
+from pullcord.server.ending_signals import EndingSignals
+from pullcord.server.problems import RequestRefused
 
 T = TypeVar("T")
 _log: Final = logging.getLogger("pullcord.server")
@@ -93,7 +93,9 @@ class Channel:
 
     def __init__(self, run_id: str, hub: "Hub", state: State, start: Cursor) -> None:
         self.run_id = run_id
-        self.readers: dict[asyncio.Event, Handed | None] = {}  # how far each is; None: no text
+        self.readers: dict[
+            asyncio.Event, ViewerProgress | None
+        ] = {}  # how far each is; None: no text
         self.panel = b""
         self.version = 0  # of the panel
         self.withdrawn_seq = 0  # who has read up to a place before it reads anew
@@ -134,7 +136,9 @@ class Channel:
     async def _follow(self) -> None:
         looking = asyncio.create_task(self._look_after())
         try:
-            following = self._hub.journal.follow(self.run_id, after=self.start, limit=_BATCH)
+            following = self._hub.journal.changes.follow(
+                self.run_id, after=self.start, limit=_BATCH
+            )
             async with aclosing(following) as batches:
                 async for items, withdrawn_seq in batches:
                     self.withdraw(withdrawn_seq)
@@ -302,13 +306,13 @@ class Hub:
     # --- one run ---
 
     async def watch(
-        self, run_id: str, changed: asyncio.Event, handed: Handed | None = None
+        self, run_id: str, changed: asyncio.Event, handed: ViewerProgress | None = None
     ) -> Channel:
         """Tell `changed` whenever there is something new in this run, until `leave`. `handed`
         says how far whoever watches is.
 
         Raises:
-            Refused: too many watch already.
+            RequestRefused: too many watch already.
             RunNotFound: there is no such run.
         """
         self._admit()
@@ -345,7 +349,7 @@ class Hub:
         self._channels[run_id] = channel
         return channel
 
-    def note(self, run_id: str, asked_seq: int, readers: Iterable[Handed | None]) -> None:
+    def note(self, run_id: str, asked_seq: int, readers: Iterable[ViewerProgress | None]) -> None:
         """A stop was heard of: keep who watches, and what each had been handed at this moment."""
         said = shown(asked_seq, [handed for handed in readers if handed is not None])
         if said.viewers:
@@ -355,7 +359,7 @@ class Hub:
 
     async def _note(self, run_id: str, said: StopShown) -> None:
         try:
-            await self.journal.note(said, run_id)
+            await self.journal.stop_log.note(said, run_id)
         except PullcordError as error:
             _log.warning("Who was watching run %s when it was stopped is lost: %s", run_id, error)
 
@@ -376,7 +380,7 @@ class Hub:
                     else:
                         loop.call_soon_threadsafe(self.close)
 
-            self._stop_watching = self.journal.watch(heard)
+            self._stop_watching = self.journal.changes.watch(heard)
             self._telling = asyncio.create_task(self._tell_rows(), name="pullcord-rows")
         return rows
 
@@ -418,7 +422,9 @@ class Hub:
 
     def _admit(self) -> None:
         if self.is_closed.is_set() or self.is_leaving:
-            raise Refused(503, "closing", "This server is being stopped. Try again in a moment.")
+            raise RequestRefused(
+                503, "closing", "This server is being stopped. Try again in a moment."
+            )
         if self._readers >= self.bounds.readers:
             raise _too_many(self.bounds.readers, "this server")
         self._readers += 1
@@ -429,8 +435,8 @@ def further(place: Cursor, other: Cursor) -> Cursor:
     return Cursor(max(place.seq, other.seq), max(place.pos, other.pos))
 
 
-def _too_many(limit: int, what: str) -> Refused:
-    return Refused(
+def _too_many(limit: int, what: str) -> RequestRefused:
+    return RequestRefused(
         429,
         "too_many_readers",
         f"{limit:,} readers watch {what} already, which is the limit. Nothing was changed. "

@@ -61,7 +61,7 @@ _TITLES: Final = {
 }
 
 
-class Refused(Exception):
+class RequestRefused(Exception):
     """A request that is answered with a problem. Nothing was changed."""
 
     def __init__(

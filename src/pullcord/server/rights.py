@@ -4,7 +4,8 @@ from typing import Final, Literal, TypeAlias, get_args
 
 import msgspec
 
-Right: TypeAlias = Literal["view", "stop", "control", "approve", "admin"]
+from pullcord.core.commands import Right as Right
+
 RIGHTS: Final[tuple[Right, ...]] = get_args(Right)
 How: TypeAlias = Literal["session", "link", "token", "host"]
 OF_LINKS: Final[tuple[Right, ...]] = ("view", "stop")

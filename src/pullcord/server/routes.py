@@ -6,9 +6,10 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from starlette.requests import Request
 
 from pullcord.core.acks import Ack
-from pullcord.server.controls import handlers
-from pullcord.server.desk import Desk
-from pullcord.server.looking import (
+from pullcord.core.commands import COMMANDS, Command, words_of
+from pullcord.server.control_handlers import body_for, handler_for
+from pullcord.server.handler_context import HandlerContext
+from pullcord.server.read_handlers import (
     agents,
     all_events,
     events,
@@ -16,22 +17,27 @@ from pullcord.server.looking import (
     grants,
     inbox,
     me,
-    receipt,
+    read_receipt,
     records,
     run,
     runs,
 )
 from pullcord.server.rights import Grant, Right
-from pullcord.server.starting import aside, end_session, fork, give, go_on, revoke, session, start
-from pullcord.server.switching import engage, release, status
+from pullcord.server.start_handlers import (
+    aside,
+    end_session,
+    fork,
+    give,
+    go_on,
+    revoke,
+    session,
+    start,
+)
+from pullcord.server.switch_handlers import engage, release, status
 from pullcord.server.wire import (
     Agents,
-    AnswerSaid,
-    ApproveSaid,
     AsideSaid,
-    CancelSaid,
     ContinueSaid,
-    DenySaid,
     Entered,
     ForkSaid,
     Found,
@@ -42,25 +48,18 @@ from pullcord.server.wire import (
     InboxShown,
     Me,
     Nothing,
-    PauseSaid,
-    RaiseSaid,
     ReceiptShown,
     Records,
-    RedirectSaid,
-    ResumeSaid,
     Runs,
     RunShown,
     SessionSaid,
-    SettleSaid,
-    SignalSaid,
     Started,
     StartSaid,
     SwitchSaid,
     SwitchShown,
-    UndoSaid,
 )
 
-Handler: TypeAlias = Callable[[Desk, Request, Any], Awaitable[Any]]
+Handler: TypeAlias = Callable[[HandlerContext, Request, Any], Awaitable[Any]]
 Wider: TypeAlias = tuple[tuple[str, Right], ...]
 """Fields of the body that need a wider right, if something is said in them."""
 
@@ -104,9 +103,17 @@ class Route(NamedTuple):
         return grant.allows(right, grant.run if self.narrows else None if self.starts else run)
 
 
-def _control(verb: str, right: Right, about: str, takes: type, wider: Wider = ()) -> Route:
-    path = f"/runs/{{run}}/{verb}"
-    return Route("POST", path, right, about, handlers[verb], takes, Ack, wider=wider)
+def _control(kind: type[Command]) -> Route:
+    return Route(
+        "POST",
+        f"/runs/{{run}}/{kind.verb}",
+        kind.right,
+        words_of(kind).summary,
+        handler_for(kind),
+        body_for(kind),
+        Ack,
+        wider=kind.wider,
+    )
 
 
 _AFTER: Final = Query("after", "the id of the last event that was seen; 0: from the beginning")
@@ -179,7 +186,7 @@ ROUTES: Final = (
         "/runs/{run}/receipt",
         "view",
         "What it has left behind, or has so far.",
-        receipt,
+        read_receipt,
         gives=ReceiptShown,
     ),
     Route(
@@ -211,29 +218,7 @@ ROUTES: Final = (
         narrows=True,
         query=(Query("run", "only of this run"),),
     ),
-    _control("pause", "stop", "I am coming back: nothing new starts.", PauseSaid),
-    _control(
-        "resume",
-        "stop",
-        "Go on from where it stopped.",
-        ResumeSaid,
-        wider=(("instruction", "control"),),
-    ),
-    _control("redirect", "control", "New information: it rewrites what comes next.", RedirectSaid),
-    _control(
-        "cancel",
-        "stop",
-        "Stop, keep what you have. Nothing starts after it.",
-        CancelSaid,
-        wider=(("quarantine", "control"),),
-    ),
-    _control("answer", "control", "Answer an open question.", AnswerSaid),
-    _control("settle", "control", "An attention item is dealt with.", SettleSaid),
-    _control("undo", "control", "Undo what an ended run has left behind.", UndoSaid),
-    _control("signal", "control", "What one of its limits waits for has happened.", SignalSaid),
-    _control("approve", "approve", "Allow exactly this call.", ApproveSaid),
-    _control("deny", "approve", "Do not allow a call.", DenySaid),
-    _control("raise", "approve", "It may use more.", RaiseSaid),
+    *map(_control, COMMANDS.values()),
     Route(
         "POST",
         "/runs/{run}/fork",

@@ -14,7 +14,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from pullcord.errors import PullcordError
-from pullcord.server.problems import Refused, of_error, problem
+from pullcord.server.problems import RequestRefused, of_error, problem
 from pullcord.server.rights import Grant
 
 Authorize: TypeAlias = Callable[[Request], Grant | Awaitable[Grant | None] | None]
@@ -83,7 +83,7 @@ class Wall:
 
         try:
             answer = await self._checked(request, guest)
-        except Refused as refused:
+        except RequestRefused as refused:
             answer = problem(refused.status, refused.code, refused.detail, headers=refused.headers)
         except PullcordError as error:  # who this is cannot be told: nobody is let in
             answer = of_error(error)
@@ -102,9 +102,9 @@ class Wall:
             return _preflight()
         if method not in ("GET", "POST"):
             allowed = {"Allow": "GET, POST"}
-            raise Refused(405, "method", f"{method[:20]} is not used here.", headers=allowed)
+            raise RequestRefused(405, "method", f"{method[:20]} is not used here.", headers=allowed)
         if method == "POST" and headers.get(MARK) != "1":
-            raise Refused(
+            raise RequestRefused(
                 403,
                 "unmarked",
                 "What changes something carries the header X-Pullcord: 1, so that no other page "
@@ -120,16 +120,18 @@ class Wall:
         size = sum(len(name) + len(value) + 4 for name, value in headers.raw)
         size += len(request.scope.get("raw_path") or b"") + len(request.scope["query_string"])
         if size > self._head:
-            raise Refused(
+            raise RequestRefused(
                 431,
                 "head_too_long",
                 f"The head of a request has at most {self._head:,} bytes. Nothing was changed.",
                 headers={"Connection": "close"},
             )
         if not path.startswith("/") or not path.isprintable() or "\\" in path:
-            raise Refused(400, "path", "That is not a path of this server. Nothing was changed.")
+            raise RequestRefused(
+                400, "path", "That is not a path of this server. Nothing was changed."
+            )
         if "transfer-encoding" in headers and "content-length" in headers:
-            raise Refused(
+            raise RequestRefused(
                 400,
                 "two_lengths",
                 "A body has a length or is sent in chunks, not both. Nothing was changed.",
@@ -139,9 +141,9 @@ class Wall:
     def _check_host(self, headers: Headers) -> None:
         said = headers.getlist("host")
         if len(said) != 1:
-            raise Refused(400, "host", "A request names one host. Nothing was changed.")
+            raise RequestRefused(400, "host", "A request names one host. Nothing was changed.")
         if self._hosts is not None and said[0].lower() not in self._hosts:
-            raise Refused(
+            raise RequestRefused(
                 403,
                 "host",
                 f"This server is not called {said[0][:80]!r}. Nothing was changed. Whoever runs it "
@@ -154,7 +156,7 @@ class Wall:
         origin, site = headers.get("origin"), headers.get("sec-fetch-site", "none")
         is_ours = origin is None or origin.partition("://")[2].lower() == headers["host"].lower()
         if not is_ours or len(headers.getlist("origin")) > 1 or site not in ("same-origin", "none"):
-            raise Refused(
+            raise RequestRefused(
                 403,
                 "origin",
                 f"Pages of {(origin or 'another site')[:80]} may not use this server. Nothing was "
@@ -171,7 +173,7 @@ class Wall:
         if inspect.isawaitable(found):
             found = await found
         if found is None:
-            raise Refused(
+            raise RequestRefused(
                 401,
                 "unknown",
                 f"This needs a credential that is valid here: {self._how}. Nothing was changed.",

@@ -4,19 +4,17 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from pullcord.core.commands import KEY_MAX_CHARS
+from pullcord.core.commands import KEY_MAX_CHARS, Id, Text
 from pullcord.core.limits import Then
-from pullcord.core.panel import Panel
-from pullcord.core.receipt_words import ReceiptLine
 from pullcord.core.receipts import Receipt
-from pullcord.core.story import Told
-from pullcord.journal.inbox import Attention, Card, Open
-from pullcord.server.keeper import Kind
+from pullcord.core.show.panel import Panel
+from pullcord.core.show.receipt_words import ReceiptLine
+from pullcord.core.show.story import Told
+from pullcord.journal.views.inbox import Attention, Card, Open
+from pullcord.server.credentials import Kind
 from pullcord.server.rights import How, Right
 
-Id = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$")]
 Seq = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
-Text = Annotated[str, msgspec.Meta(min_length=1)]
 Key = Annotated[str, msgspec.Meta(min_length=1, max_length=KEY_MAX_CHARS)]
 Caps = dict[str, Annotated[float, msgspec.Meta(ge=0)]]
 Seconds = Annotated[float, msgspec.Meta(gt=0, le=366 * 24 * 3600)]
@@ -33,61 +31,6 @@ class Said(_Sent, frozen=True, kw_only=True):
     reason: str = ""
     key: Key | None = None
     seen_seq: Seq | None = None
-
-
-class PauseSaid(Said, frozen=True, kw_only=True):
-    now: bool = False
-
-
-class ResumeSaid(Said, frozen=True, kw_only=True):
-    instruction: Text | None = None
-
-
-class RedirectSaid(Said, frozen=True, kw_only=True):
-    instruction: Text
-
-
-class CancelSaid(Said, frozen=True, kw_only=True):
-    now: bool = False
-    undo: bool = True
-    back_to: str = ""
-    keep_partial: bool = True
-    quarantine: bool = False
-
-
-class AnswerSaid(Said, frozen=True, kw_only=True):
-    question: Id
-    value: Any = None
-
-
-class ApproveSaid(Said, frozen=True, kw_only=True):
-    """`call`: the digest of the call that was shown. With `args` it is not allowed as it is: the
-    call with these arguments is asked about anew."""
-
-    question: Id
-    call: Text
-    args: dict[str, Any] | None = None
-
-
-class DenySaid(Said, frozen=True, kw_only=True):
-    question: Id
-
-
-class SettleSaid(Said, frozen=True, kw_only=True):
-    item: Id
-
-
-class UndoSaid(Said, frozen=True, kw_only=True):
-    step: str = ""
-    back_to: str = ""
-
-
-class RaiseSaid(Said, frozen=True, kw_only=True):
-    caps: Caps
-
-
-class SignalSaid(Said, frozen=True, kw_only=True):
-    name: Text
 
 
 class Nothing(_Sent, frozen=True, kw_only=True):

@@ -4,6 +4,6 @@ Made from the records that the owner of a run writes and reads, so nothing is me
 journal does not know. Prompts, arguments, results and texts are never exported.
 """
 
-from pullcord.telemetry.lives import Telemetry
+from pullcord.telemetry.run_spans import Telemetry
 
 __all__ = ["Telemetry"]

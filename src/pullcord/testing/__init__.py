@@ -12,7 +12,7 @@ from pullcord.testing.checkpoints import at_every_checkpoint
 from pullcord.testing.clock import ManualClock
 from pullcord.testing.crashing import CrashingJournal, CrashReport, crash_points
 from pullcord.testing.journal_contract import CONTRACT
-from pullcord.testing.schedules import ScheduleLoop, SteppedHands, explore, explore_random
+from pullcord.testing.schedules import ScheduleLoop, SteppedWriter, explore, explore_random
 
 __all__ = [
     "CONTRACT",
@@ -20,7 +20,7 @@ __all__ = [
     "CrashingJournal",
     "ManualClock",
     "ScheduleLoop",
-    "SteppedHands",
+    "SteppedWriter",
     "at_every_checkpoint",
     "crash_points",
     "explore",

@@ -11,14 +11,14 @@ from pullcord.core.events import Record
 from pullcord.core.run import Run
 from pullcord.core.states import TERMINAL, RunState
 from pullcord.journal.journal import Journal
-from pullcord.journal.ledger import Ledger
-from pullcord.journal.memory import MemoryStore
-from pullcord.journal.reading import Cursor
+from pullcord.journal.memory_store import MemoryStore
+from pullcord.journal.rules.ledger import Ledger
 from pullcord.journal.store import Store, Transaction
-from pullcord.runtime.agents import Agent, Function
+from pullcord.journal.stored_runs.run_records import Cursor
+from pullcord.runtime.agents import AgentConfig, Function
 from pullcord.runtime.handle import RunHandle
 from pullcord.runtime.runtime import Runtime
-from pullcord.runtime.site import Habits
+from pullcord.runtime.services import Timing
 from pullcord.testing.crashing import WrappedStore
 
 T = TypeVar("T")
@@ -68,7 +68,7 @@ class _MeddlingStore(WrappedStore):
 
 
 async def at_every_checkpoint(
-    agents: Mapping[str, "Agent | Function"],
+    agents: Mapping[str, "AgentConfig | Function"],
     agent: str,
     given: Any = None,
     *,
@@ -89,7 +89,7 @@ async def at_every_checkpoint(
 
 
 async def _play(
-    agents: Mapping[str, "Agent | Function"],
+    agents: Mapping[str, "AgentConfig | Function"],
     agent: str,
     given: Any,
     disturbance: Disturbance,
@@ -98,10 +98,10 @@ async def _play(
     at: int,
     before: bool,
 ) -> tuple[Disturbed, int]:
-    habits = Habits(park_after_s=60.0 if disturbance == "pause" else 0.0, quiet_s=0.002)
+    timing = Timing(park_after_s=60.0 if disturbance == "pause" else 0.0, quiet_s=0.002)
     kept = MemoryStore()
     store = _MeddlingStore(kept, Pause(by="tester"), at=at, before=before)
-    async with Runtime(Journal(store), agents=agents, habits=habits) as runtime:
+    async with Runtime(Journal(store), agents=agents, timing=timing) as runtime:
         run = await runtime.start(agent, given, run_id=_RUN)
         seeing = asyncio.create_task(_see_through(runtime.journal, run, answer))
         if disturbance == "restart":
@@ -112,7 +112,7 @@ async def _play(
             await seeing
         seeing.cancel()
         await asyncio.wait({seeing})
-    async with Runtime(Journal(kept), agents=agents, habits=habits) as runtime:
+    async with Runtime(Journal(kept), agents=agents, timing=timing) as runtime:
         run = await runtime.get(_RUN)
         ended = await _see_through(runtime.journal, run, answer)
         records = await runtime.journal.read(_RUN)
@@ -123,7 +123,7 @@ async def _play(
 async def _see_through(journal: Journal, run: RunHandle, answer: Answers) -> Run:
     """Resume it when it is paused, answer what it asks, until it has ended."""
     while True:
-        now = await run.reached(*TERMINAL, RunState.PAUSED, RunState.WAITING)
+        now = await run.wait_for(*TERMINAL, RunState.PAUSED, RunState.WAITING)
         if now.ended:
             return now
         if now.state is RunState.PAUSED:
@@ -132,5 +132,5 @@ async def _see_through(journal: Journal, run: RunHandle, answer: Answers) -> Run
         for name in now.open_questions():
             if now.questions[name].kind != "timer":
                 await run.answer(name, answer(now.questions[name].text), by="tester")
-        async with aclosing(journal.subscribe(_RUN, after=Cursor(now.seq))) as more:
+        async with aclosing(journal.changes.subscribe(_RUN, after=Cursor(now.seq))) as more:
             await anext(more)

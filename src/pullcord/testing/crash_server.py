@@ -11,7 +11,7 @@ import sys
 import msgspec
 
 from pullcord.journal.journal import Journal
-from pullcord.journal.sqlite import SqliteStore
+from pullcord.journal.sqlite.backend import SqliteStore
 from pullcord.testing.crashing import CrashingStore, Life, Point, Scenario
 
 _LIVED = "lived to the end: "

@@ -65,14 +65,14 @@ from pullcord.errors import (
     RunNotFound,
     ThreadBusy,
 )
-from pullcord.journal.hands import Hands
+from pullcord.journal.evidence.stoplog import START, cover, next_hash
 from pullcord.journal.journal import Journal
-from pullcord.journal.ledger import Append, Appended, Claim, Order
-from pullcord.journal.reading import Cursor
-from pullcord.journal.retention import Wanted
-from pullcord.journal.stoplog import START, cover, next_hash
+from pullcord.journal.rules.ledger import Append, Appended, Claim, Order
 from pullcord.journal.store import LiveText, Store, Transaction
+from pullcord.journal.stored_runs.retention import Wanted
+from pullcord.journal.stored_runs.run_records import Cursor
 from pullcord.journal.watch import Changed
+from pullcord.journal.writer import Writer
 from pullcord.process import new_owner
 from pullcord.testing.clock import ManualClock
 
@@ -250,7 +250,7 @@ async def a_write_that_breaks_takes_nobody_with_it(bench: _Bench) -> None:
     claims = [await bench.own(f"r{number}") for number in range(10)]
 
     async def broken() -> None:
-        hands = cast("Hands", getattr(bench.journal, "_hands"))  # noqa: B009
+        writer = cast("Writer", getattr(bench.journal, "_writer"))  # noqa: B009
 
         def work(tx: Transaction) -> None:
             head = tx.head("r0")
@@ -258,7 +258,7 @@ async def a_write_that_breaks_takes_nobody_with_it(bench: _Bench) -> None:
             tx.put_head(msgspec.structs.replace(head, epoch=99))
             raise ZeroDivisionError
 
-        await hands.write(work)
+        await writer.write(work)
 
     outcomes = await asyncio.gather(
         *(bench.add(claim, StepStarted(step="a", name="a"), seq=2) for claim in claims),
@@ -285,7 +285,7 @@ async def what_could_not_be_read_back_is_not_written(bench: _Bench) -> None:
         StepStarted(step="../a", name="a"),
     ):
         await _refused(InvalidInput, bench.add(claim, event))
-    await _refused(InvalidText, bench.journal.say(claim.lease, "p", "\ud800", offset=0))
+    await _refused(InvalidText, bench.journal.live_text.say(claim.lease, "p", "\ud800", offset=0))
     assert await bench.names("r1") == ["Created", "Claimed"]
 
 
@@ -359,7 +359,7 @@ async def a_cancel_that_finds_nothing_to_do_is_in_effect_at_once(bench: _Bench) 
         step = StepStarted(step="a", name="a", undoable=run_id == "undoable")
         await bench.add(claim, step, StepFinished(step="a"))
         if run_id == "talking":
-            await bench.journal.say(claim.lease, "p1", "hello", offset=0)
+            await bench.journal.live_text.say(claim.lease, "p1", "hello", offset=0)
         await bench.journal.command(run_id, Pause(by="ana"))
         await bench.add(claim, Paused())
         if run_id != "held":
@@ -422,16 +422,18 @@ async def attention_is_raised_by_whoever_sees_it_and_takes_no_run_from_its_owner
     await bench.create("r1")
     claim = await bench.own("r1")
     for text in ("it still does", "it still does", "it did, for 3 s"):
-        await bench.journal.remark("r1", AttentionRaised(item="held", text=text))
+        await bench.journal.witness.remark("r1", AttentionRaised(item="held", text=text))
     run = await bench.journal.load("r1")
     assert run.attention == {"held": "it did, for 3 s"}
     assert (run.seq, run.epoch, run.control_seq) == (4, 1, 0)  # nothing was said twice
     await _refused(Conflict, bench.add(claim, Completed(), seq=2))
     await bench.add(claim, Completed())
-    await bench.journal.remark("r1", AttentionRaised(item="late", text="also after the end"))
+    await bench.journal.witness.remark(
+        "r1", AttentionRaised(item="late", text="also after the end")
+    )
     missing, nameless = AttentionRaised(item="held"), AttentionRaised(item="no id")
-    await _refused(RunNotFound, bench.journal.remark("r2", missing))
-    await _refused(InvalidId, bench.journal.remark("r1", nameless))
+    await _refused(RunNotFound, bench.journal.witness.remark("r2", missing))
+    await _refused(InvalidId, bench.journal.witness.remark("r1", nameless))
 
 
 @_check
@@ -514,7 +516,7 @@ async def an_earlier_owner_writes_nothing(bench: _Bench) -> None:
     started = StepStarted(step="a", name="a")
     await _refused(Fenced, bench.add(first, started))
     assert await bench.journal.renew(first.lease, second.lease, ttl_s=TTL_S) == [first.lease]
-    await _refused(Fenced, bench.journal.say(first.lease, "p1", "hello", offset=0))
+    await _refused(Fenced, bench.journal.live_text.say(first.lease, "p1", "hello", offset=0))
     await bench.journal.release(first.lease)
     await bench.add(second, started)
     assert await bench.names("r1") == ["Created", "Claimed", "Claimed", "StepStarted"]
@@ -566,11 +568,11 @@ async def only_runs_that_need_an_owner_can_be_claimed(bench: _Bench) -> None:
     left = await bench.own("cancelling")
     await bench.journal.command("cancelling", Cancel(by="ana"))
     await bench.journal.release(left.lease)
-    assert await bench.journal.claimable(agents=["churn"]) == ["waits", "cancelling"]
+    assert await bench.journal.queue.claimable(agents=["churn"]) == ["waits", "cancelling"]
     assert await bench.journal.acquire("paused", owner="w1", ttl_s=TTL_S) is None
     assert await bench.journal.acquire("ended", owner="w1", ttl_s=TTL_S) is None
     bench.clock.advance(TTL_S)
-    assert "held" in await bench.journal.claimable(agents=["churn"])
+    assert "held" in await bench.journal.queue.claimable(agents=["churn"])
 
 
 @_check
@@ -605,7 +607,7 @@ async def records_come_back_as_they_were_written(bench: _Bench) -> None:
     assert await bench.journal.read("r1", after_seq=4) == []
     assert await bench.journal.read("r1", after_seq=99) == []
     assert await bench.journal.read("r1", after_seq=1, limit=2) == records[1:3]
-    assert bench.journal.read_now("r1", after_seq=3) == records[3:]
+    assert bench.journal.changes.read_now("r1", after_seq=3) == records[3:]
     assert records[3].event == StepFinished(step="a", result=dump(value))
 
 
@@ -647,12 +649,12 @@ async def of_a_forgotten_run_only_the_record_that_says_so_is_left(bench: _Bench)
         for number in range(120):
             finished = StepFinished(step=f"s{number}", result=large if number == 7 else dump(1))
             await bench.add(claim, StepStarted(step=f"s{number}", name="work"), finished)
-        await bench.journal.say(claim.lease, "p1", "Hello", offset=0)
+        await bench.journal.live_text.say(claim.lease, "p1", "Hello", offset=0)
         await bench.add(claim, TextEnded(part="p1", text="Hello"), Completed(result=large))
         await bench.journal.release(claim.lease)
     before, records = await bench.journal.load("r2"), await bench.journal.read("r2")
     end = (await bench.journal.head("r1")).seq
-    ack = await bench.journal.forget("r1", Forget(by="ana", reason="her wish", key="k2"))
+    ack = await bench.journal.retention.forget("r1", Forget(by="ana", reason="her wish", key="k2"))
     assert (ack.verdict, ack.seq, ack.state) == ("applied", end + 1, RunState.COMPLETED)
     [last] = await bench.journal.read("r1")
     assert (last.seq, type(last.event)) == (end + 1, Forgotten)
@@ -666,23 +668,23 @@ async def of_a_forgotten_run_only_the_record_that_says_so_is_left(bench: _Bench)
         place = Cursor(after_seq)
         news = await bench.journal.for_people(lambda look, at=place: look.news("r1", at, 5))
         assert news == ([(Cursor(end + 1), last)], end + 1)
-    assert (await bench.journal.forget("r1", Forget(by="bo"))).verdict == "already"
+    assert (await bench.journal.retention.forget("r1", Forget(by="bo"))).verdict == "already"
     again = Redirect(by="ana", instruction="EU only", key="k1")
     assert (await bench.journal.command("r1", again)).reason == "forgotten"
-    await bench.journal.remark("r1", AttentionRaised(item="i", text="too late"))
+    await bench.journal.witness.remark("r1", AttentionRaised(item="i", text="too late"))
     assert (await bench.journal.head("r1")).seq == end + 1
-    assert await bench.journal.scrub() in ("gone", "logged")
+    assert await bench.journal.retention.scrub() in ("gone", "logged")
     assert await bench.journal.load("r2") == before
     assert await bench.journal.read("r2") == records
-    [left] = await bench.journal.forgettable(Wanted(thread="t-r2"))
+    [left] = await bench.journal.retention.forgettable(Wanted(thread="t-r2"))
     assert (left.run, left.records, left.bytes > 600_000) == ("r2", end, True)
-    assert await bench.journal.forgettable(Wanted(thread="t-r1")) == []
+    assert await bench.journal.retention.forgettable(Wanted(thread="t-r1")) == []
 
 
 @_check
 async def who_still_needs_a_run_keeps_it_from_being_forgotten(bench: _Bench) -> None:
     async def forget(run_id: str) -> tuple[str, str]:
-        ack = await bench.journal.forget(run_id, Forget(by="ana"))
+        ack = await bench.journal.retention.forget(run_id, Forget(by="ana"))
         return ack.verdict, ack.reason
 
     async def fork(run_id: str, source: str) -> None:
@@ -730,10 +732,10 @@ async def what_another_run_says_in_the_same_words_is_kept(bench: _Bench) -> None
         claim = await bench.own(run_id)
         await bench.add(claim, said, Completed())
         await bench.journal.release(claim.lease)
-    assert (await bench.journal.forget("r1", Forget(by="ana"))).holds
+    assert (await bench.journal.retention.forget("r1", Forget(by="ana"))).holds
     assert [type(r.event) for r in await bench.journal.read("r1")] == [Forgotten]
     assert (await bench.journal.read("r2"))[2].event == said
-    ack = await bench.journal.forget("r2", Forget(by="ana", drop_thread_name=True))
+    ack = await bench.journal.retention.forget("r2", Forget(by="ana", drop_thread_name=True))
     assert ack.holds
     assert (await bench.journal.load("r2")).thread == "r2"
     assert await bench.journal.runs(thread="t-r2") == []
@@ -743,7 +745,7 @@ async def what_another_run_says_in_the_same_words_is_kept(bench: _Bench) -> None
 async def text_is_shown_held_or_refused_by_the_state_of_the_run(bench: _Bench) -> None:
     await bench.create("r1")
     claim = await bench.own("r1")
-    say = bench.journal.say
+    say = bench.journal.live_text.say
     assert await say(claim.lease, "p1", "Hello, ", offset=0) == "shown"
     assert await say(claim.lease, "p1", "wörld\a ", offset=7) == "shown"
     await _refused(ImpossibleEvent, say(claim.lease, "p1", "gap", offset=99))
@@ -795,7 +797,7 @@ async def a_subscriber_sees_everything_once_in_order_from_any_place(bench: _Benc
     enough = asyncio.Event()
 
     async def follow() -> None:
-        async with aclosing(bench.journal.subscribe("r1")) as stream:
+        async with aclosing(bench.journal.changes.subscribe("r1")) as stream:
             async for cursor, item in stream:
                 seen.append((cursor, item))
                 if isinstance(item, Record) and isinstance(item.event, Completed):
@@ -804,10 +806,10 @@ async def a_subscriber_sees_everything_once_in_order_from_any_place(bench: _Benc
 
     async with asyncio.timeout(20):
         reader = asyncio.ensure_future(follow())
-        await bench.journal.say(claim.lease, "p1", "one ", offset=0)
-        await bench.journal.say(claim.lease, "p2", "two ", offset=0)
+        await bench.journal.live_text.say(claim.lease, "p1", "one ", offset=0)
+        await bench.journal.live_text.say(claim.lease, "p2", "two ", offset=0)
         await bench.add(claim, TextEnded(part="p1", text="one more"))
-        await bench.journal.say(claim.lease, "p2", "three", offset=4)
+        await bench.journal.live_text.say(claim.lease, "p2", "three", offset=4)
         await bench.create("another")
         await bench.add(claim, TextEnded(part="p2", text="two three"), Completed())
         await enough.wait()
@@ -818,7 +820,7 @@ async def a_subscriber_sees_everything_once_in_order_from_any_place(bench: _Benc
         assert positions == sorted(set(positions))
         records = [item for _, item in seen if isinstance(item, Record)]
         for place, _ in seen[:-1]:
-            async with aclosing(bench.journal.subscribe("r1", after=place)) as stream:
+            async with aclosing(bench.journal.changes.subscribe("r1", after=place)) as stream:
                 rest = [(await anext(stream))[1] for _ in records[place.seq :]]
             assert rest == records[place.seq :]
 
@@ -835,7 +837,7 @@ async def a_watcher_hears_which_runs_changed(bench: _Bench) -> None:
     def fail(_runs: Changed) -> None:
         raise ValueError("a listener's own fault")
 
-    stop_failing, stop = bench.journal.watch(fail), bench.journal.watch(tell)
+    stop_failing, stop = bench.journal.changes.watch(fail), bench.journal.changes.watch(tell)
     async with asyncio.timeout(20):
         await bench.create("r1")
         assert await heard.get() == "r1"
@@ -900,10 +902,10 @@ async def a_thread_has_one_driven_run_and_a_second_can_be_refused(bench: _Bench)
     born = Created(agent="churn", thread="t")
     third = Append(run_id="third", events=[born], expected_seq=0, alone=True)
     await _refused(ThreadBusy, bench.journal.append(third))
-    assert await bench.journal.claimable(agents=["churn"]) == ["first"]
+    assert await bench.journal.queue.claimable(agents=["churn"]) == ["first"]
     assert await bench.journal.acquire("second", owner="w1", ttl_s=TTL_S) is None
     await bench.journal.command("first", Cancel(by="ana"))
-    assert await bench.journal.claimable(agents=["churn"]) == ["second"]
+    assert await bench.journal.queue.claimable(agents=["churn"]) == ["second"]
     await bench.own("second")
     await bench.journal.command("second", Cancel(by="ana", now=True))
     assert (await bench.journal.runs(thread="t"))[0].run_id == "second"
@@ -915,10 +917,10 @@ async def a_timer_is_known_until_it_has_rung(bench: _Bench) -> None:
         await bench.create(run_id, agent="other" if run_id == "foreign" else "churn")
         claim = await bench.own(run_id)
         await bench.add(claim, QuestionAsked(question="q", kind="timer", due_ms=due_ms))
-    assert await bench.journal.due(agents=["churn"]) == [("soon", 100), ("late", 900)]
+    assert await bench.journal.queue.due(agents=["churn"]) == [("soon", 100), ("late", 900)]
     await bench.journal.command("soon", Answer(by="clock", question="q", source="clock"))
     await bench.journal.command("late", Cancel(by="ana"))
-    assert await bench.journal.due(agents=["churn"]) == []
+    assert await bench.journal.queue.due(agents=["churn"]) == []
 
 
 @_check
@@ -930,8 +932,8 @@ async def what_a_dead_process_held_is_free_at_once(bench: _Bench) -> None:
     for run_id, owner in (("alive", new_owner()), ("gone", gone), ("unknown", "somebody")):
         await bench.create(run_id)
         await bench.own(run_id, owner)
-    assert await bench.journal.free_the_gone() == []
-    assert await bench.journal.claimable(agents=["churn"]) == ["gone"]
+    assert await bench.journal.queue.free_the_gone() == []
+    assert await bench.journal.queue.claimable(agents=["churn"]) == ["gone"]
     await bench.own("gone", "next")
 
 
@@ -953,12 +955,12 @@ async def a_stop_is_in_the_log_with_the_record_it_is_about(bench: _Bench) -> Non
     bench.clock.jump_wall(-3600)  # the log has the wall clock as it is, whatever it showed before
     await bench.journal.command("r1", Pause(by="ana", reason="wrong path"))
     await bench.journal.command("r2", Cancel(by="bo"))
-    await bench.journal.note(SwitchEngaged(by="ops", reason="drill"))
-    await bench.journal.note(StopShown(asked_seq=3), "r2")
-    rows = await bench.journal.stops()
+    await bench.journal.stop_log.note(SwitchEngaged(by="ops", reason="drill"))
+    await bench.journal.stop_log.note(StopShown(asked_seq=3), "r2")
+    rows = await bench.journal.stop_log.rows()
     assert [(row.n, row.run) for row in rows] == [(1, "r1"), (2, "r2"), (3, ""), (4, "r2")]
-    assert [row.n for row in await bench.journal.stops(run="r2")] == [2, 4]
-    assert [row.n for row in await bench.journal.stops(after=2)] == [3, 4]
+    assert [row.n for row in await bench.journal.stop_log.rows(run="r2")] == [2, 4]
+    assert [row.n for row in await bench.journal.stop_log.rows(after=2)] == [3, 4]
     assert {row.at_ms for row in rows} == {bench.clock.wall_ms()}
     before = START
     for row in rows:
@@ -980,9 +982,9 @@ async def a_stop_that_is_not_recorded_is_not_in_the_log(bench: _Bench) -> None:
     paused = Order("r1", Pause(by="ana"))
     late = Append(run_id="r1", events=[Requeued()], expected_seq=2, epoch=claim.lease.epoch)
     await _refused(Conflict, bench.journal.append(paused, late))
-    assert await bench.journal.stops() == []
+    assert await bench.journal.stop_log.rows() == []
     await bench.journal.command("r1", Pause(by="ana"))
-    assert [row.n for row in await bench.journal.stops()] == [1]
+    assert [row.n for row in await bench.journal.stop_log.rows()] == [1]
 
 
 @_check
@@ -991,7 +993,7 @@ async def what_was_handed_in_before_the_close_is_done_and_nobody_is_left_waiting
 ) -> None:
     await bench.create("r1")
     claim = await bench.own("r1")
-    stream = bench.journal.subscribe("r1", after=Cursor(2))
+    stream = bench.journal.changes.subscribe("r1", after=Cursor(2))
     waiting = asyncio.ensure_future(anext(stream))
     await asyncio.sleep(0)
     started = StepStarted(step="a", name="a")

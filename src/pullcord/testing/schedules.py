@@ -15,8 +15,8 @@ from collections.abc import Callable, Coroutine, Iterator
 from contextvars import Context
 from typing import Any, TypeVar
 
-from pullcord.journal.hands import Answer, settled
 from pullcord.journal.store import Store, Transaction, View
+from pullcord.journal.writer import WriteOutcome, settled
 
 T = TypeVar("T")
 
@@ -164,7 +164,7 @@ class ScheduleLoop(asyncio.AbstractEventLoop):
         self.errors.append(context)
 
 
-class SteppedHands:
+class SteppedWriter:
     """Takes a journal's work to its store with two gaps that the tape may fill: before the
     transaction happens, and between the commit and the caller's hearing of it."""
 
@@ -183,7 +183,7 @@ class SteppedHands:
     async def _take(self, work: Callable[[], T]) -> T:
         loop = asyncio.get_running_loop()
         assert isinstance(loop, ScheduleLoop)
-        answer: Answer[T] = Answer(loop=loop)
+        answer: WriteOutcome[T] = WriteOutcome(loop=loop)
 
         def happens() -> None:
             try:

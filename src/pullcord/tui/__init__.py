@@ -1,1 +1,1 @@
-"""All runs on one screen of a terminal. Shows panels and records; decides nothing."""
+"""`top`: all runs on one screen of a terminal. It shows panels and records, and decides nothing."""

@@ -16,25 +16,24 @@ from textual.containers import Container
 from textual.timer import Timer
 from textual.widgets import Input
 
-from pullcord.core.keys import Keymap
-from pullcord.core.panel import Panel
+from pullcord.core.show.panel import Panel
+from pullcord.core.show.words import count
 from pullcord.core.states import LIVING, NEEDS_OWNER, TERMINAL, RunState
-from pullcord.core.words import count
 from pullcord.errors import PullcordError
-from pullcord.journal.inbox import Open
+from pullcord.journal.views.inbox import Open
+from pullcord.terminal.keymap import Keymap
+from pullcord.tui.aim import READ_S, Aim
 from pullcord.tui.bar import Bar, Words
-from pullcord.tui.control import Control
-from pullcord.tui.cord import Around, Cord
-from pullcord.tui.frame import banner, status, title
-from pullcord.tui.hand import READ_S, Hand
-from pullcord.tui.keys import hint
-from pullcord.tui.lines import Line
-from pullcord.tui.look import THEMES
+from pullcord.tui.command_sender import CommandSender
+from pullcord.tui.cord_keys import Around, CordKeys
+from pullcord.tui.key_help import hint
+from pullcord.tui.line_widgets import FixedLines
+from pullcord.tui.lines import Line, Piece, flat, line, spread
 from pullcord.tui.pane import TABS, Pane
 from pullcord.tui.roster import Roster
-from pullcord.tui.rows import RunList
-from pullcord.tui.sheet import Sheet
+from pullcord.tui.run_list import RunList
 from pullcord.tui.source import Source
+from pullcord.tui.theme import THEMES
 
 _PAGE: Final = 100
 _ENDED_MAX: Final = 2000  # of runs that have ended; older ones: pullcord ps --all
@@ -78,15 +77,20 @@ class Top(App[str], inherit_bindings=False):
         self.trouble = ""  # why nothing new is heard
         self._living_only = False
         self._notice_timer: Timer | None = None
-        hand, control = Hand(now), Control(source, me, say=self.say, look=self._look)
-        self.title_line, self.hint = Sheet(self._title, id="title"), Sheet(self._hint, id="hint")
-        self.banner = Sheet(lambda width: banner(self.engaged, width), id="banner")
+        hand, control = Aim(now), CommandSender(source, me, say=self.say, look=self._look)
+        self.title_line, self.hint = (
+            FixedLines(self._title, id="title"),
+            FixedLines(self._hint, id="hint"),
+        )
+        self.banner = FixedLines(lambda width: banner(self.engaged, width), id="banner")
         self.filter = Words(id="filter", compact=True, placeholder="only runs with these words")
         self.runs = RunList(self.roster, now, id="runs")
         self.pane = Pane(source, hand, now, bound, self.say)
         self.bar = Bar(hand, me, now, bound)
         self.hand = hand
-        self.cord = Cord(Around(self.bar, self.pane, hand, control, bound, self.say, self.update))
+        self.cord = CordKeys(
+            Around(self.bar, self.pane, hand, control, bound, self.say, self.update)
+        )
 
     def compose(self) -> ComposeResult:
         yield self.title_line
@@ -344,3 +348,33 @@ class Top(App[str], inherit_bindings=False):
 
     def _hint(self, width: int) -> list[Line]:
         return [status(self.notice, self.trouble, hint(self._bound, width))]
+
+
+def title(roster: Roster, where: str, width: int, *, is_loaded: bool, living_only: bool) -> Line:
+    found: list[Piece] = []
+    if roster.needing:
+        word = "needs" if roster.needing == 1 else "need"
+        found.append(Piece(f"{roster.needing:,} {word} you  ", "waiting strong"))
+    listed = f"{len(roster):,} of " if len(roster) < len(roster.rows) else ""
+    known = f"{roster.living:,} living  {listed}{count(len(roster.rows), 'run')}"
+    found.append(Piece(known if is_loaded else f"{known}, reading on", "number"))
+    only = " · living only" if living_only else ""
+    name = Piece(f" · {flat(where, 80)}{only}", "muted")
+    return spread((Piece("pullcord top", "strong"), name), tuple(found), width)
+
+
+def banner(engaged: Sequence[str], width: int) -> list[Line]:
+    """While the kill switch is engaged: that it is, and the way out. Nothing, while it is not."""
+    if not engaged:
+        return []
+    said = flat(f"{engaged[0][:1].upper()}{engaged[0][1:]}", 300)
+    more = f", and {len(engaged) - 1} more" if len(engaged) > 1 else ""
+    left = line(f"■ {said}{more}. Nothing starts.", role="held strong")
+    return [spread(left, line("pullcord kill-switch release", role="muted"), width)]
+
+
+def status(notice: str, trouble: str, keys: str) -> Line:
+    """About the last press; or else why nothing is heard; or else which keys there are."""
+    if notice:
+        return line(flat(notice, 400))
+    return line(flat(trouble, 400), role="held strong") if trouble else line(keys, role="muted")

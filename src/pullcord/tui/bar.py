@@ -9,14 +9,14 @@ from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 from textual.widgets import Input
 
-from pullcord.core.keys import Keymap
-from pullcord.core.panel import Panel
-from pullcord.core.row import row
+from pullcord.core.show.panel import Panel
+from pullcord.terminal.keymap import Keymap
+from pullcord.terminal.single_row import single_row
+from pullcord.tui.aim import REASONS, Aim, Armed
 from pullcord.tui.barlines import between, head, keys, title
-from pullcord.tui.hand import REASONS, Armed, Hand
+from pullcord.tui.line_widgets import FixedLines
 from pullcord.tui.lines import BLANK, Line, Piece, line, width_of, wrapped
-from pullcord.tui.roster import Row
-from pullcord.tui.sheet import Sheet
+from pullcord.tui.roster import RosterRow
 
 
 class Ask(NamedTuple):
@@ -36,7 +36,7 @@ class Words(Input):
     ALLOW_SELECT: ClassVar[bool] = False
 
     def _on_paste(self, event: events.Paste) -> None:
-        self.insert_text_at_cursor(row(" ".join(event.text.split())))
+        self.insert_text_at_cursor(single_row(" ".join(event.text.split())))
         event.prevent_default()
         event.stop()
 
@@ -44,17 +44,17 @@ class Words(Input):
 class Bar(Vertical):
     """Shows a row's panel; opens in place where something has to be written."""
 
-    def __init__(self, hand: Hand, me: str, now: Callable[[], float], bound: Keymap) -> None:
+    def __init__(self, hand: Aim, me: str, now: Callable[[], float], bound: Keymap) -> None:
         super().__init__(id="bar")
         self._hand = hand
         self._me = me
         self._now = now
         self._bound = bound
-        self._row: Row | None = None
+        self._row: RosterRow | None = None
         self.ask: Ask | None = None
         self._words = Words(id="words", compact=True, select_on_focus=False)
         self._sheets = {
-            name: Sheet(draw, id=name)
+            name: FixedLines(draw, id=name)
             for name, draw in (
                 ("head", self._head),
                 ("before", self._before),
@@ -78,7 +78,7 @@ class Bar(Vertical):
     def panel(self) -> Panel | None:
         return self._row.panel if self._row else None
 
-    def show(self, row: Row | None) -> None:
+    def show(self, row: RosterRow | None) -> None:
         """Show this run. What was being written for another one is put away."""
         if self._row and (row is None or row.panel.run != self._row.panel.run):
             self.close()

@@ -4,16 +4,16 @@ from typing import Final, NamedTuple
 
 from rich.cells import cell_len
 
-from pullcord.core.keys import OF_VERB, Keymap
-from pullcord.core.panel import Button, Panel
-from pullcord.core.words import by_whom, clock
+from pullcord.core.show.panel import Button, Panel
+from pullcord.core.show.words import by_whom, clock
+from pullcord.terminal.keymap import OF_VERB, Keymap
 from pullcord.tui.lines import BLANK, Line, Piece, cut, flat, line, padded, spread, wrapped
-from pullcord.tui.words import ROLE, elapsed
+from pullcord.tui.state_colours import ROLE, elapsed
 
 _ENDING: Final = ("cancelling", "stopping")
 
 
-class Place(NamedTuple):
+class KeySlot(NamedTuple):
     """Where a key stands in the bar: never anywhere else, whatever it means just now."""
 
     verbs: tuple[str, ...]
@@ -22,17 +22,19 @@ class Place(NamedTuple):
 
 
 _PLACES: Final = (
-    Place(("pause", "resume"), 19, len("Cut now")),
-    Place(("redirect",), 18, len("Redirect")),
-    Place(("cancel",), 39, len("Stop now")),
-    Place(("review", "raise"), 24, len("Raise the limit")),
+    KeySlot(("pause", "resume"), 19, len("Cut now")),
+    KeySlot(("redirect",), 18, len("Redirect")),
+    KeySlot(("cancel",), 39, len("Stop now")),
+    KeySlot(("review", "raise"), 24, len("Raise the limit")),
 )
 
 
 def title(panel: Panel, width: int) -> Line:
     """The rule above the bar: which run this is about."""
     parent = f" · under {panel.parent}" if panel.parent else ""
-    said = f" {panel.run} · {flat(panel.agent, 60)} · thread {flat(panel.thread, 60)}{parent} "
+    named = f"{flat(panel.title, 100)} · " if panel.title else ""
+    about = f"{flat(panel.agent, 60)} · thread {flat(panel.thread, 60)}{parent}"
+    said = f" {named}{panel.run} · {about} "
     rest = "─" * max(width - 2 - cell_len(said), 0)
     return (Piece("──", "edge"), Piece(said, "muted"), Piece(rest, "edge"))
 
@@ -102,7 +104,7 @@ def keys(panel: Panel, width: int, bound: Keymap) -> list[Line]:
     return _columns(found, _rooms(places, width, bound), bound)
 
 
-def _rooms(places: tuple[Place, ...], width: int, bound: Keymap) -> list[int]:
+def _rooms(places: tuple[KeySlot, ...], width: int, bound: Keymap) -> list[int]:
     """How wide each is: its share, but room for its name; what that takes, cancel gives."""
     whole = sum(place.share for place in places)
     rooms = [min(width * place.share // whole, 52) for place in places]
@@ -112,7 +114,7 @@ def _rooms(places: tuple[Place, ...], width: int, bound: Keymap) -> list[int]:
     return rooms
 
 
-def _at(place: Place, buttons: tuple[Button, ...]) -> Button | None:
+def _at(place: KeySlot, buttons: tuple[Button, ...]) -> Button | None:
     return next((button for button in buttons if button.verb in place.verbs), None)
 
 

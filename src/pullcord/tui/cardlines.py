@@ -4,21 +4,23 @@ from typing import NamedTuple
 
 import msgspec
 
-from pullcord.core.keys import Keymap
-from pullcord.core.words import declared, left
-from pullcord.journal.inbox import Attention, Card, Inbox, Open
-from pullcord.tui.choices import choices_of, either
+from pullcord.core.show.words import declared, left
+from pullcord.journal.views.inbox import Attention, Card, Inbox, Open
+from pullcord.terminal.choices import choices_of, either
+from pullcord.terminal.keymap import Keymap
 from pullcord.tui.lines import BLANK, Line, Piece, flat, line, padded, paragraph, wrapped
 
 
-class Desk(NamedTuple):
+class CardsShown(NamedTuple):
     """What is shown of it: which one is being decided, and the line where its call ends."""
 
     lines: list[Line]
     call_end: int
 
 
-def desk(of: Inbox, width: int, bound: Keymap, *, at: int, since_ms: float, is_ready: bool) -> Desk:
+def card_lines(
+    of: Inbox, width: int, bound: Keymap, *, at: int, since_ms: float, is_ready: bool
+) -> CardsShown:
     """All that waits. The one at `at`, of the calls and questions, is whole; `is_ready`: it has
     been on the screen long enough to have been read."""
     asked: list[Card | Open] = [*of.cards, *of.questions]
@@ -38,7 +40,7 @@ def desk(of: Inbox, width: int, bound: Keymap, *, at: int, since_ms: float, is_r
         else:
             lines += _question(one, width, bound)
     lines += _attention(of.attention, width)
-    return Desk(lines or [line("Nothing waits for an answer.", role="muted")], end)
+    return CardsShown(lines or [line("Nothing waits for an answer.", role="muted")], end)
 
 
 def _call(card: Card, width: int) -> list[Line]:

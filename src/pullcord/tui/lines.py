@@ -1,7 +1,7 @@
 """A screen as lines of text with roles. Nobody here knows colours, widgets or markup.
 
-Text of models, tools and people goes through `row` before it is drawn: nothing in it can move the
-cursor, turn a call around or hide.
+Text of models, tools and people goes through `single_row` before it is drawn: nothing in it can
+move the cursor, turn a call around or hide.
 """
 
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from rich.cells import cell_len, get_character_cell_size
 
-from pullcord.core.row import row
+from pullcord.terminal.single_row import single_row
 
 
 class Piece(NamedTuple):
@@ -28,7 +28,7 @@ def line(*parts: str | Piece, role: str = "") -> Line:
 def flat(text: str, limit: int = 240) -> str:
     """The same on one line, and not too long."""
     start = " ".join(text[: 4 * limit].split())
-    return row(start if len(start) <= limit else start[: limit - 1] + "…")
+    return single_row(start if len(start) <= limit else start[: limit - 1] + "…")
 
 
 def width_of(of: Line) -> int:
@@ -73,7 +73,7 @@ def wrapped(text: str, width: int) -> list[str]:
     """The text in lines of at most so many cells, broken between words where it can be."""
     found: list[str] = []
     for paragraph in text.replace("\r\n", "\n").split("\n"):
-        found.extend(_wrapped(row(paragraph), max(width, 8)))
+        found.extend(_wrapped(single_row(paragraph), max(width, 8)))
     return found
 
 

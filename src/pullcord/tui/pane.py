@@ -9,18 +9,18 @@ from typing import ClassVar, Final
 from textual.app import ComposeResult
 from textual.containers import Vertical
 
-from pullcord.core.keys import Keymap
-from pullcord.core.panel import Panel
 from pullcord.core.receipts import Receipt
+from pullcord.core.show.panel import Panel
+from pullcord.core.show.receipt_words import ReceiptLine, receipt_words
 from pullcord.errors import PullcordError
-from pullcord.journal.inbox import Card, Inbox, Open
-from pullcord.tui.cardlines import desk
-from pullcord.tui.hand import Hand
-from pullcord.tui.keys import help_lines
-from pullcord.tui.lines import Line, Piece, line, width_of
-from pullcord.tui.receiptlines import nothing, receipt_lines
-from pullcord.tui.report import Report
-from pullcord.tui.sheet import Paper, Sheet
+from pullcord.journal.views.inbox import Card, Inbox, Open
+from pullcord.terminal.keymap import Keymap
+from pullcord.tui.aim import Aim
+from pullcord.tui.cardlines import card_lines
+from pullcord.tui.key_help import help_lines
+from pullcord.tui.line_widgets import FixedLines, ScrollingLines
+from pullcord.tui.lines import BLANK, Line, Piece, flat, line, paragraph, width_of
+from pullcord.tui.run_report import RunReport
 from pullcord.tui.source import Source
 from pullcord.tui.steplines import step_lines, text_lines
 from pullcord.tui.timeline import timeline_lines
@@ -38,7 +38,7 @@ class Pane(Vertical):
     def __init__(
         self,
         source: Source,
-        hand: Hand,
+        hand: Aim,
         now: Callable[[], float],
         bound: Keymap,
         say: Callable[[str], None],
@@ -49,7 +49,7 @@ class Pane(Vertical):
         self._now = now
         self._bound = bound
         self._say = say
-        self.report = Report()
+        self.report = RunReport()
         self._panel: Panel | None = None
         self._panel_s = 0.0
         self._waiting: Inbox | None = None
@@ -63,8 +63,8 @@ class Pane(Vertical):
         self.tab = "steps"
         self.is_help = False
         self._then: Callable[[], None] | None = None
-        self._names = Sheet(self._tabs, id="tabs")
-        self._paper = Paper(self._lines, id="paper")
+        self._names = FixedLines(self._tabs, id="tabs")
+        self._paper = ScrollingLines(self._lines, id="paper")
 
     def compose(self) -> ComposeResult:
         yield self._names
@@ -77,7 +77,7 @@ class Pane(Vertical):
         before, self._panel = self._panel, panel
         self._panel_s = self._now()
         if panel is None or before is None or panel.run != before.run:
-            self.report, self._waiting, self._receipt = Report(), None, None
+            self.report, self._waiting, self._receipt = RunReport(), None, None
             self._card, self._is_new = 0, True
             if panel:
                 self.run_worker(partial(self._follow, panel.run), group="follow", exclusive=True)
@@ -92,7 +92,7 @@ class Pane(Vertical):
             async with aclosing(self._source.follow(run)) as batches:
                 async for items, is_anew in batches:
                     if is_anew:
-                        self.report, self._waiting, self._receipt = Report(), None, None
+                        self.report, self._waiting, self._receipt = RunReport(), None, None
                         self._fetch()
                     self.report.take(items)
                     self._draw_soon()
@@ -251,7 +251,7 @@ class Pane(Vertical):
         if call and self.is_attached:
             self._hand.show(call)
         is_ready = self._hand.has_read(call)
-        made = desk(
+        made = card_lines(
             self._waiting, width, self._bound, at=self._card, since_ms=since_ms, is_ready=is_ready
         )
         self._call_lines = made.lines[: made.call_end]
@@ -270,3 +270,31 @@ def _teach() -> list[Line]:
         line("Start one in another terminal, and it appears here:", role="muted"),
         line("  pullcord run FILE.py:NAME"),
     ]
+
+
+_FEW: Final = 40
+_ROOM: Final = 23  # before the names
+
+
+def receipt_lines(of: Receipt, width: int) -> list[Line]:
+    """The receipt: its headings with their signs, a blank line, and the facts."""
+    said = receipt_words(of)
+    headings = [one for told in said if told.heading for one in _told(told, width)]
+    return [
+        *headings,
+        BLANK,
+        *(one for told in said if not told.heading for one in _told(told, width)),
+    ]
+
+
+def _told(told: ReceiptLine, width: int) -> list[Line]:
+    more = f" and {len(told.names) - _FEW} more" if len(told.names) > _FEW else ""
+    names = ", ".join(flat(name, 80) for name in told.names[:_FEW]) + more
+    says = ": ".join(filter(None, (names, flat(told.says, 1000))))
+    found = paragraph(says, width, first=" " * _ROOM, rest=" " * _ROOM)
+    sign = Piece(f" {told.sign or ' '} ", told.tone or "muted")
+    return [(sign, Piece(f"{told.word.capitalize():<20}"), found[0][1]), *found[1:]]
+
+
+def nothing() -> list[Line]:
+    return [line("Reading what it has left behind.", role="muted")]

@@ -4,13 +4,13 @@ from bisect import bisect_left, insort
 from collections.abc import Iterable
 from typing import Final, NamedTuple, TypeAlias
 
-from pullcord.core.panel import Panel
+from pullcord.core.show.panel import Panel
 
 Key: TypeAlias = tuple[bool, int, str]
-_SEARCHED: Final = ("run", "agent", "thread", "label", "doing", "by", "reason")
+_SEARCHED: Final = ("run", "agent", "thread", "title", "label", "doing", "by", "reason")
 
 
-class Row(NamedTuple):
+class RosterRow(NamedTuple):
     panel: Panel
     at_s: float  # when this came, by the clock of the screen: what ticks has grown since
 
@@ -27,7 +27,7 @@ class Roster:
     """
 
     def __init__(self) -> None:
-        self.rows: dict[str, Row] = {}
+        self.rows: dict[str, RosterRow] = {}
         self.kept = ""
         self._keys: list[Key] = []
         self._words: tuple[str, ...] = ()
@@ -67,7 +67,7 @@ class Roster:
                 continue
             was = self.place(panel.run)
             key = _key(before.panel) if before else None
-            self.rows[panel.run] = Row(panel, now_s)
+            self.rows[panel.run] = RosterRow(panel, now_s)
             self._count(before.panel if before else None, panel)
             if was is not None and self._is_listed(panel) and _key(panel) == key:
                 stayed.add(panel.run)

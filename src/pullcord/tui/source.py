@@ -5,14 +5,14 @@ from typing import NamedTuple, Protocol
 
 from pullcord.core.acks import Ack
 from pullcord.core.commands import Command
-from pullcord.core.panel import Panel
 from pullcord.core.receipts import Receipt
+from pullcord.core.show.panel import Panel
 from pullcord.core.states import RunState
-from pullcord.journal.inbox import Inbox
-from pullcord.journal.reading import Item
+from pullcord.journal.stored_runs.run_records import Item
+from pullcord.journal.views.inbox import Inbox
 
 
-class Told(NamedTuple):
+class RunUpdate(NamedTuple):
     """What has happened in a run, as viewers see it. `is_anew`: from its first record on, because
     not all of what was told before may be shown any more."""
 
@@ -20,7 +20,7 @@ class Told(NamedTuple):
     is_anew: bool = False
 
 
-class News(NamedTuple):
+class ListUpdate(NamedTuple):
     """The runs that have changed, as they are. `is_fresh`: from here on nothing is missed, and
     what came before has to be read. `trouble`: why nothing is heard just now."""
 
@@ -47,7 +47,7 @@ class Source(Protocol):
         """Return these runs as they are."""
         ...
 
-    def changes(self) -> AsyncGenerator[News]:
+    def changes(self) -> AsyncGenerator[ListUpdate]:
         """Yield what has become of runs, soon after it has, for ever. First: `is_fresh`."""
         ...
 
@@ -56,7 +56,7 @@ class Source(Protocol):
         an end."""
         ...
 
-    def follow(self, run_id: str) -> AsyncGenerator[Told]:
+    def follow(self, run_id: str) -> AsyncGenerator[RunUpdate]:
         """Yield all of a run from its first record on, as viewers see it, then what happens."""
         ...
 

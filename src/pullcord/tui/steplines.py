@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from typing import Final
 
-from pullcord.core.words import CUT, clock, count, duration
+from pullcord.core.show.words import CUT, clock, count, duration
 from pullcord.tui.lines import BLANK, Line, Piece, flat, line, paragraph, spread
-from pullcord.tui.report import Report
-from pullcord.tui.seen import Asked, Entry, Note, Said, Section, Step
+from pullcord.tui.run_report import RunReport
+from pullcord.tui.shown_items import Entry, Section, ShownNote, ShownQuestion, ShownStep, ShownText
 
 LATEST: Final = 400  # entries; of what came before only the number is said
 _WORDS: Final = 3  # lines of what was said; all of it is under `text`
@@ -15,7 +15,7 @@ _SIGN: Final = {"running": "●", "done": "✓", "interrupted": "■", "queued":
 _ROLE: Final = {"●": "running", "✓": "done", "✕": "failed", "?": "waiting", "!": "failed"}
 
 
-def step_lines(of: Report, width: int, *, now_ms: int, is_held: bool) -> list[Line]:
+def step_lines(of: RunReport, width: int, *, now_ms: int, is_held: bool) -> list[Line]:
     """The items of the plan and what happened in each. `is_held`: the run is paused."""
     left = LATEST
     found: list[list[Line]] = []
@@ -37,7 +37,9 @@ def step_lines(of: Report, width: int, *, now_ms: int, is_held: bool) -> list[Li
     return [*lines, BLANK, *end] if lines and end else [*lines, *end]
 
 
-def _section(of: Report, section: Section, width: int, *, now_ms: int, is_held: bool) -> list[Line]:
+def _section(
+    of: RunReport, section: Section, width: int, *, now_ms: int, is_held: bool
+) -> list[Line]:
     if not section.number:
         return []
     sign = _SIGN[section.status]
@@ -59,19 +61,19 @@ def _section(of: Report, section: Section, width: int, *, now_ms: int, is_held: 
     return lines
 
 
-def _entry(of: Report, entry: Entry, width: int, now_ms: int) -> Iterator[Line]:
+def _entry(of: RunReport, entry: Entry, width: int, now_ms: int) -> Iterator[Line]:
     match entry:
-        case Step():
+        case ShownStep():
             yield _step(of, entry, width, now_ms)
-        case Said():
+        case ShownText():
             yield from _said(entry, width)
-        case Note():
+        case ShownNote():
             yield note_line(entry, width, of.began_ms)
-        case Asked():
+        case ShownQuestion():
             yield asked_line(entry, width, of.began_ms)
 
 
-def _step(of: Report, step: Step, width: int, now_ms: int) -> Line:
+def _step(of: RunReport, step: ShownStep, width: int, now_ms: int) -> Line:
     role = "muted" if step.is_model and step.to_ms else _ROLE.get(step.sign, "muted")
     facts = " · ".join(flat(fact, 120) for fact in (step.says, step.bill, *step.facts) if fact)
     name = Piece(flat(step.name, 80))
@@ -80,14 +82,14 @@ def _step(of: Report, step: Step, width: int, now_ms: int) -> Line:
     return spread(said, line(took, role="number"), width)
 
 
-def _took(of: Report, from_ms: int, to_ms: int, now_ms: int) -> str:
+def _took(of: RunReport, from_ms: int, to_ms: int, now_ms: int) -> str:
     """How long it worked: the time for which it was frozen does not count."""
     if to_ms:
         return duration(of.worked_ms(from_ms, to_ms))
     return clock(of.worked_ms(from_ms, now_ms)) if from_ms and now_ms and not of.is_over else ""
 
 
-def _said(said: Said, width: int) -> list[Line]:
+def _said(said: ShownText, width: int) -> list[Line]:
     """The last lines of it, with a mark where it was cut."""
     if said.kind == "thought":
         word = "Thinking" if said.state == "live" else "Thought"
@@ -99,14 +101,14 @@ def _said(said: Said, width: int) -> list[Line]:
     return marked(kept, said)
 
 
-def marked(lines: list[Line], said: Said) -> list[Line]:
+def marked(lines: list[Line], said: ShownText) -> list[Line]:
     """The same, with where it was cut, or that more of it comes."""
     if said.state == "cut":
         return [*lines[:-1], (*lines[-1], Piece(f" {CUT}", "held strong"))]
     return [*lines[:-1], (*lines[-1], Piece("▏", "running"))] if said.state == "live" else lines
 
 
-def note_line(note: Note, width: int, began_ms: int) -> Line:
+def note_line(note: ShownNote, width: int, began_ms: int) -> Line:
     who = (Piece(f"{flat(note.by, 40)} ", "strong"),) if note.by else ()
     reason = f" “{flat(note.reason)}”" if note.reason else ""
     then = (f"{note.then} after {duration(note.took_ms)}", *note.how) if note.then else ()
@@ -117,7 +119,7 @@ def note_line(note: Note, width: int, began_ms: int) -> Line:
     return spread((*said, Piece(effect, "muted")), at, width)
 
 
-def asked_line(asked: Asked, width: int, began_ms: int) -> Line:
+def asked_line(asked: ShownQuestion, width: int, began_ms: int) -> Line:
     sign = {"open": "?", "withdrawn": "○"}.get(asked.status, "✕" if asked.is_no else "✓")
     role = "waiting strong" if asked.status == "open" else "muted"
     became = asked.answer or asked.status
@@ -130,7 +132,7 @@ def asked_line(asked: Asked, width: int, began_ms: int) -> Line:
     return spread(said, at, width)
 
 
-def _end(of: Report, width: int) -> list[Line]:
+def _end(of: RunReport, width: int) -> list[Line]:
     if of.error:
         return paragraph(of.error, width, role="failed", first=" ✕ ", rest="   ")
     if of.result:
@@ -138,7 +140,7 @@ def _end(of: Report, width: int) -> list[Line]:
     return []
 
 
-def text_lines(of: Report, width: int) -> list[Line]:
+def text_lines(of: RunReport, width: int) -> list[Line]:
     """All that was said, in order, with a mark where it was cut."""
     found: list[Line] = []
     for said in of.texts[-LATEST:]:
@@ -148,7 +150,7 @@ def text_lines(of: Report, width: int) -> list[Line]:
     return found or [line("Nothing was said yet.", role="muted")]
 
 
-def _whole(said: Said, width: int) -> Iterator[Line]:
+def _whole(said: ShownText, width: int) -> Iterator[Line]:
     text, role, before = said.text, "", ""
     if said.kind != "said":
         role, before = "muted", "│ "

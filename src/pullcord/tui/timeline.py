@@ -3,10 +3,10 @@
 from itertools import accumulate
 from typing import Final, NamedTuple
 
-from pullcord.core.words import clock
+from pullcord.core.show.words import clock
 from pullcord.tui.lines import BLANK, Line, Piece, line
-from pullcord.tui.report import Report
-from pullcord.tui.seen import Asked
+from pullcord.tui.run_report import RunReport
+from pullcord.tui.shown_items import ShownQuestion
 from pullcord.tui.steplines import asked_line, note_line
 
 _DRAWN: Final = {
@@ -31,19 +31,19 @@ class Span(NamedTuple):
     end: int
 
 
-def timeline_lines(of: Report, width: int, *, now_ms: int) -> list[Line]:
+def timeline_lines(of: RunReport, width: int, *, now_ms: int) -> list[Line]:
     spans = spans_of(of, width - 2, now_ms=now_ms)
     if not spans:
         return [line("Nothing has happened yet.", role="muted")]
     bar = tuple(Piece(_DRAWN[s.pace][0] * (s.end - s.start), _DRAWN[s.pace][1]) for s in spans)
     lines: list[Line] = [(Piece(" "), *bar), _marks(of, spans, width), _legend(spans), BLANK]
     for note in of.notes():
-        drawn = asked_line if isinstance(note, Asked) else note_line
+        drawn = asked_line if isinstance(note, ShownQuestion) else note_line
         lines.append(drawn(note, width, of.began_ms))  # pyright: ignore[reportArgumentType]
     return lines
 
 
-def spans_of(of: Report, width: int, *, now_ms: int) -> list[Span]:
+def spans_of(of: RunReport, width: int, *, now_ms: int) -> list[Span]:
     """The stretches, each with at least one cell. Long idle ones are drawn short: a night in
     which nothing happened would leave no room for what did."""
     known = [(s.pace, s.from_ms, s.to_ms or max(now_ms, s.from_ms)) for s in of.stretches]
@@ -58,11 +58,11 @@ def spans_of(of: Report, width: int, *, now_ms: int) -> list[Span]:
     return [Span(*k, s, e) for k, s, e in zip(known, starts, ends, strict=False)]
 
 
-def _marks(of: Report, spans: list[Span], width: int) -> Line:
+def _marks(of: RunReport, spans: list[Span], width: int) -> Line:
     """Under the bar, the sign of each press where it was."""
     cells = [" "] * width
     for note in of.notes():
-        sign = note.sign if not isinstance(note, Asked) else "?"
+        sign = note.sign if not isinstance(note, ShownQuestion) else "?"
         for span in spans:
             if span.from_ms <= note.at_ms <= span.to_ms:
                 share = (note.at_ms - span.from_ms) / max(span.to_ms - span.from_ms, 1)

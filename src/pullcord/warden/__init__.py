@@ -1,1 +1,1 @@
-"""The small process that holds every tool tree. Standard library only; no asyncio, no database."""
+"""The small process that holds each tool's tree. Standard library only; no asyncio, no database."""

@@ -11,6 +11,7 @@ export function panelOf(more: Partial<Panel> = {}): Panel {
     run: "r1",
     agent: "churn",
     thread: "t1",
+    title: "",
     parent: null,
     seq: 41,
     state: "running",

@@ -44,7 +44,7 @@ const RunRow = memo(function RunRow({ row, isOpen }: { row: Row; isOpen: boolean
       <span class="sign" aria-hidden="true">
         {panel.sign}
       </span>
-      <span class="name">{shownLine(panel.agent, 60)}</span>
+      <span class="name">{shownLine(panel.title || panel.agent, 100)}</span>
       <span class="num">
         <WorkingTime row={row} />
       </span>
@@ -53,7 +53,7 @@ const RunRow = memo(function RunRow({ row, isOpen }: { row: Row; isOpen: boolean
         {panel.doing && ` · ${shownLine(panel.doing, 80)}`}
       </span>
       <span class="num which" title={`thread ${shownLine(panel.thread, 64)}, run ${panel.run}`}>
-        {which(panel)}
+        {panel.title ? shownLine(panel.agent, 32) : which(panel)}
       </span>
       {panel.needs && <span class="wants">{panel.needs}</span>}
     </a>

@@ -4,9 +4,9 @@ import { shownLine } from "../shown";
 
 export { clock, timeOfDay } from "../bar/words";
 
-/** Which of an agent's runs it is: by its thread, if that was named. */
-export function which({ run, thread }: { run: string; thread: string }): string {
-  return shownLine(thread || run, 32);
+/** Which of an agent's runs it is: by its title, or else by its thread, if that was named. */
+export function which({ run, thread, title = "" }: { run: string; thread: string; title?: string }): string {
+  return title ? shownLine(title, 100) : shownLine(thread || run, 32);
 }
 
 /** 340 ms, 4.2 s, 03:10 */

@@ -28,6 +28,7 @@ export type JournalEvent =
   | LimitReached
   | LimitsRaised
   | Signalled
+  | Renamed
   | ConditionMet
   | StepStarted
   | StepFinished
@@ -273,6 +274,17 @@ export interface Signalled {
   key?: string | null;
   via?: string;
   name: string;
+}
+
+/** It has this title from here on, by which people tell it from others. */
+export interface Renamed {
+  type: "renamed";
+  by: string;
+  reason?: string;
+  source?: Source; // "person"
+  key?: string | null;
+  via?: string;
+  title: string;
 }
 
 /** A condition that only its owner can ask is true from here on. */

@@ -1,8 +1,10 @@
 /** What the server says about runs, beside the journal's own events. Made by the server; never recomputed here. */
 
 import type { Json, JournalEvent, Source } from "./events";
+import type { Right } from "./verbs";
 
 export type { Json, JournalEvent } from "./events";
+export type { Command, Right } from "./verbs";
 
 export type RunState =
   | "queued"
@@ -29,24 +31,9 @@ export type ButtonVerb =
   | "fork"
   | "undo";
 
-/** What can be asked of a run: `POST runs/{id}/VERB`, answered with an `Ack`. */
-export type Command =
-  | "pause"
-  | "resume"
-  | "redirect"
-  | "cancel"
-  | "answer"
-  | "approve"
-  | "deny"
-  | "settle"
-  | "undo"
-  | "raise"
-  | "signal";
-
 /** Makes a new run from an old one: `POST runs/{id}/VERB`, answered with its id. */
 export type Beginning = "fork" | "continue" | "aside";
 
-export type Right = "view" | "stop" | "control" | "approve" | "admin";
 export type Cap = "steps" | "usd" | "tokens" | "tool_calls" | "working_s";
 export type Clock = "working_ms" | "waiting_ms" | "paused_ms" | "queued_ms";
 export type Times = Record<Clock, number>;
@@ -105,6 +92,8 @@ export interface Panel {
   run: string;
   agent: string;
   thread: string;
+  /** That somebody has given it. */
+  title: string;
   parent: string | null;
   /** The last record it knows; sent back as `seen_seq`. */
   seq: number;

@@ -7,10 +7,10 @@ from typing import Any, cast
 
 from pydantic_ai.agent import AbstractAgent
 
+from pullcord.adapters import Body
 from pullcord.agents.pydantic_ai.adapter import PydanticAgent
 from pullcord.agents.pydantic_ai.messages import check_messages, mended
 from pullcord.agents.pydantic_ai.subagents import subagent
-from pullcord.runtime.agents import Body
 
 __all__ = ["PydanticAgent", "adapt", "check_messages", "mended", "subagent"]
 

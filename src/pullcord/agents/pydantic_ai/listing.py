@@ -14,8 +14,8 @@ from pydantic_ai.toolsets import (
     WrapperToolset,
 )
 
+from pullcord.adapters import Listing
 from pullcord.agents.pydantic_ai.subagents import delegate_of
-from pullcord.runtime.policy_names import Listing
 
 _NONE: Final = Listing(frozenset(), "none")
 _RANKS: Final = {"none": 0, "late": 1, "any": 2}

@@ -1,9 +1,4 @@
-"""The one place where a stored conversation is written, read and made valid.
-
-A run stores, with each request to the model, only what is new in it: how many messages of the
-conversation so far are kept, and those that follow. Its answer is the outcome of that step. So a
-journal grows with what was said, and the whole is put together again by reading it once.
-"""
+"""The messages of Pydantic AI: sealed, stored, and made valid for every provider."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -14,39 +9,15 @@ from pydantic import TypeAdapter
 from pydantic_ai import messages as m
 from pydantic_core import from_json
 
-from pullcord.core.secrets import Secrets
-from pullcord.core.values import Json
+from pullcord.adapters import Json, Secrets
 
-_MESSAGES: Final = m.ModelMessagesTypeAdapter
+MESSAGES: Final = m.ModelMessagesTypeAdapter
 _RESPONSE: Final[TypeAdapter[m.ModelResponse]] = TypeAdapter(m.ModelResponse)
 _RETURN: Final[TypeAdapter[m.ToolReturn[Any]]] = TypeAdapter(m.ToolReturn)
 Messages = list[m.ModelMessage]
 
 
-class _Delta(msgspec.Struct):
-    keep: int
-    new: msgspec.Raw
-
-
 # --- to and from what is stored ---
-
-
-def delta(known: Messages, messages: Sequence[m.ModelMessage]) -> Json:
-    """What is new in `messages`, as it is stored. `known` becomes `messages`."""
-    keep = 0
-    for before, now in zip(known, messages, strict=False):
-        if before is not now and before != now:
-            break
-        keep += 1
-    new = list(messages[keep:])
-    known[:] = messages
-    return msgspec.Raw(msgspec.json.encode(_Delta(keep, msgspec.Raw(_MESSAGES.dump_json(new)))))
-
-
-def apply_delta(known: Messages, stored: Json) -> None:
-    """Bring `known` to where it was when this was stored."""
-    found = msgspec.json.decode(stored, type=_Delta)
-    known[found.keep :] = _MESSAGES.validate_json(bytes(found.new))
 
 
 def sealed_messages(messages: Sequence[m.ModelMessage], secrets: Secrets) -> Messages:
@@ -57,9 +28,9 @@ def sealed_messages(messages: Sequence[m.ModelMessage], secrets: Secrets) -> Mes
 
 
 def _sealed(message: m.ModelMessage, secrets: Secrets) -> m.ModelMessage:
-    stored = msgspec.Raw(_MESSAGES.dump_json([message]))
+    stored = msgspec.Raw(MESSAGES.dump_json([message]))
     hidden = secrets.seal_json(stored, screen=True)
-    return message if hidden is stored else _MESSAGES.validate_json(bytes(hidden))[0]
+    return message if hidden is stored else MESSAGES.validate_json(bytes(hidden))[0]
 
 
 def sealed_response(response: m.ModelResponse, secrets: Secrets) -> m.ModelResponse:

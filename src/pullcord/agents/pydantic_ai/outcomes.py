@@ -6,10 +6,9 @@ from typing import Final
 from pydantic_ai import ModelRetry
 from pydantic_ai.exceptions import ApprovalRequired, CallDeferred, ToolFailed
 
+from pullcord.adapters import ToolFailed as ProcessFailed
 from pullcord.errors import SecretUnknown, StepError
-from pullcord.runtime.failing import ToolFailed as ProcessFailed
 
-NOT_STARTED: Final = "not_started: somebody said something new before this call began."
 _KINDS: Final[dict[str, Callable[[str], Exception]]] = {
     "ModelRetry": ModelRetry,
     "ToolFailed": ToolFailed,

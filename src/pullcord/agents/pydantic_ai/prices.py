@@ -1,22 +1,19 @@
-"""What a request has cost: as the provider says it, or, of one that was cut, what is known."""
+"""What is known of the price of a request, and of what it has cost."""
 
 from collections.abc import Sequence
+from decimal import Decimal
 from functools import cache
 from typing import Final
 
 from pydantic_ai.messages import ModelMessage, ModelResponse
 from pydantic_ai.models import Model
 from pydantic_ai.models.wrapper import WrapperModel
-from pydantic_ai.settings import ModelSettings
 from pydantic_ai.usage import RequestUsage
 
-from pullcord.core.conditions import Price
-from pullcord.core.events import Spent
-from pullcord.core.limits import Reserve
-from pullcord.core.values import Json
+from pullcord.adapters import Meter
+from pullcord.events import Spent
+from pullcord.limits import Price
 
-_CHARS_PER_TOKEN: Final = 4
-_ANSWER_TOKENS: Final = 1024  # of an answer whose length nobody limits: a long one
 _MILLION: Final = 1_000_000
 
 
@@ -35,48 +32,30 @@ def _listed(model: str, provider: str) -> Price | None:
 
 
 def _cost_of(model: str, provider: str, usage: RequestUsage) -> float | None:
+    answer = ModelResponse([], usage=usage, model_name=model, provider_name=provider)
+    cost = _listed_cost(answer)
+    return None if cost is None else float(cost)
+
+
+def _listed_cost(answer: ModelResponse) -> Decimal | None:
     try:
-        answer = ModelResponse([], usage=usage, model_name=model, provider_name=provider)
-        return float(answer.cost().total_price)
+        return answer.cost().total_price
     except (LookupError, ValueError, AssertionError):
         return None
 
 
-def tokens_to_read(messages: Sequence[ModelMessage], new: Json) -> int:
-    """How much a request has to read, as far as that can be told: what the last one is known to
-    have read and written, and what is new in this one."""
+def tokens_before(messages: Sequence[ModelMessage]) -> int:
+    """How many tokens the last request is known to have read and written."""
     answers = (one for one in reversed(messages) if isinstance(one, ModelResponse))
     last = next(answers, None)
-    before = last.usage.input_tokens + last.usage.output_tokens if last else 0
-    return before + -(-len(bytes(new)) // _CHARS_PER_TOKEN)
+    return last.usage.input_tokens + last.usage.output_tokens if last else 0
 
 
-def reserve_for(read: int, settings: ModelSettings | None, price: Price | None) -> Reserve:
-    """What a request may cost: what is read, and a long answer."""
-    written = (settings or {}).get("max_tokens") or _ANSWER_TOKENS
-    return Reserve(read + written, price.micros(read, written) if price else 0)
-
-
-def spent_on(response: ModelResponse, price: Price | None) -> Spent:
+def spent_on(response: ModelResponse, meter: Meter) -> Spent:
     """What a complete answer has cost. Where nobody knows the price it is unknown, not nothing."""
     usage = response.usage
     if not usage.has_values() or usage.unmeasured_requests:
         return Spent()
-    try:
-        cost = round(response.cost().total_price * _MILLION)
-    except (LookupError, ValueError, AssertionError):
-        cost = price.micros(usage.input_tokens, usage.output_tokens) if price else None
-    return Spent(cost_usd_micros=cost, tokens_in=usage.input_tokens, tokens_out=usage.output_tokens)
-
-
-def spent_so_far(usage: RequestUsage, chars: int, to_read: int, price: Price | None) -> Spent:
-    """What is known while an answer comes: some providers say at once what was read, none what
-    it costs. What was written so far is counted in characters."""
-    read = usage.input_tokens or to_read
-    written = usage.output_tokens or -(-chars // _CHARS_PER_TOKEN)
-    return Spent(
-        tokens_in=read or None,
-        tokens_out=written,
-        cost_usd_micros=price.micros(read, written) if price else None,
-        estimated=True,
-    )
+    listed = _listed_cost(response)
+    micros = None if listed is None else round(listed * _MILLION)
+    return meter.spent(usage.input_tokens, usage.output_tokens, micros=micros)

@@ -19,6 +19,8 @@ const THEN = {
   denied: "The agent is told when the run is resumed.",
 };
 
+const BECAME = { approve: "approved", edit: "changed", deny: "denied" } as const;
+
 const HELD = "Made when you resume the run, exactly as above";
 
 export function Approval({ card, at }: { card: Card; at: number }) {
@@ -35,8 +37,8 @@ export function Approval({ card, at }: { card: Card; at: number }) {
   const isHeld = store.isHeld(card.run);
   const body = { question: card.question, call: card.call };
 
-  function settle(verb: "approve" | "deny", more: Body = {}): void {
-    const allows = verb === "approve" && !("args" in more); // a changed call is not allowed, but asked about again
+  function settle(verb: "approve" | "edit" | "deny", more: Body = {}): void {
+    const allows = verb === "approve"; // a changed call is not allowed, but asked about again
     if (why || (allows && (missing || pressed.current === card.call))) return;
     void press(async () => {
       if (allows) pressed.current = card.call;
@@ -46,7 +48,7 @@ export function Approval({ card, at }: { card: Card; at: number }) {
           verb,
           verb === "deny" ? { question: card.question, ...more } : { ...body, ...more },
         );
-        const became = verb === "deny" ? "denied" : "args" in more ? "changed" : "approved";
+        const became = BECAME[verb];
         store.decided.value = { run: card.run, says: `${shownLine(card.tool, 80)} is ${became}. ${THEN[became]}` };
       } catch (error) {
         pressed.current = "";
@@ -106,7 +108,7 @@ export function Approval({ card, at }: { card: Card; at: number }) {
         <Edit
           args={card.shown}
           isBusy={isBusy}
-          onSend={(args) => settle("approve", { args })}
+          onSend={(args) => settle("edit", { args })}
           onClose={() => setOpen("")}
         />
       )}

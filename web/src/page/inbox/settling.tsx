@@ -12,7 +12,7 @@ interface SendProps<T> {
 }
 
 /** A field that was opened by a press has the focus. */
-function useFocused<T extends HTMLElement>(): RefObject<T | null> {
+export function useFocused<T extends HTMLElement>(): RefObject<T | null> {
   const field = useRef<T>(null);
   useEffect(() => field.current?.focus(), []);
   return field;

@@ -5,10 +5,10 @@ import { useStore } from "../store";
 import { which } from "../words";
 
 export function Whose({ run, agent }: { run: string; agent: string }) {
-  const thread = useStore().rows.value.get(run)?.panel.thread ?? "";
+  const { thread, title } = useStore().rows.value.get(run)?.panel ?? { thread: "", title: "" };
   return (
     <a href={hrefOf({ at: "run", run })}>
-      {shownLine(agent, 60)} <span class="num">{which({ run, thread })}</span>
+      {shownLine(agent, 60)} <span class="num">{which({ run, thread, title })}</span>
     </a>
   );
 }

@@ -17,6 +17,7 @@ import { Outcome, ReceiptOf } from "./receipt";
 import { Report } from "./report";
 import { Share } from "./share";
 import { Thread } from "./thread";
+import { Title } from "./title";
 
 const NONE: readonly string[] = [];
 
@@ -52,8 +53,9 @@ function Head({ panel, isOnly }: { panel: Panel; isOnly: boolean }) {
   return (
     <header class="head">
       {!isOnly && <Back />}
-      <h1>{shownLine(panel.agent, 80)}</h1>
+      <Title key={panel.run} panel={panel} />
       <p class="facts">
+        {panel.title && <span>{shownLine(panel.agent, 80)}</span>}
         <span class="mono">{panel.run}</span>
         <span>
           thread <span class="mono">{shownLine(panel.thread, 64)}</span>

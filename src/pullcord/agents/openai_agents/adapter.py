@@ -1,0 +1,98 @@
+"""Runs an `agents.Agent` as a body: entered, stopped and taken up again like any other agent.
+
+There is no replay. A run that is taken up goes on from its stored items with its last request. If
+the journal has the answer, it answers the request, and only calls without an outcome are made. When
+a person says something, the adapter leaves the runner and enters it again with the whole
+conversation.
+"""
+
+from dataclasses import replace
+from typing import Any
+
+from agents import Agent, FunctionTool, ModelRetrySettings, RunConfig, Runner
+from agents.models.interface import Model
+from agents.models.multi_provider import MultiProvider
+from pydantic_core import to_jsonable_python
+
+from pullcord import Context
+from pullcord.adapters import AgentRun, Conversation, Listing, known_before
+from pullcord.agents.openai_agents.dialect import DIALECT, Item
+from pullcord.agents.openai_agents.model import Watched
+from pullcord.agents.openai_agents.tools import supervised
+
+
+class OpenAIAgent:
+    """The body of an `agents.Agent`: the runtime enters it for each life of a run."""
+
+    def __init__(self, agent: Agent[Any]) -> None:
+        self.agent = agent
+        self._provider = MultiProvider()
+
+    @property
+    def name(self) -> str:
+        return self.agent.name
+
+    @property
+    def wants_input(self) -> bool:
+        return True
+
+    def is_priced(self, model: str) -> bool:
+        return False
+
+    def tools(self) -> Listing:
+        return Listing(frozenset(tool.name for tool in self.agent.tools), "none")
+
+    async def enter(self, ctx: Context, given: Any) -> Any:
+        run = AgentRun(ctx)
+        talk = Conversation(run, DIALECT, await known_before(run, DIALECT))
+        return await talk.goes_on(
+            _Turn(self._under(run, talk), run, talk).piece,
+            prompt=DIALECT.prompt(given),
+            last_word=lambda: self._last_word(run, talk, given),
+        )
+
+    def _under(
+        self, run: AgentRun, talk: Conversation[Item], *, wraps_up: bool = False
+    ) -> Agent[Any]:
+        """Return the agent with the doors of a run around its model and its tools."""
+        settings, wanted = self.agent.model_settings, run.model or self.agent.model
+        model = wanted if isinstance(wanted, Model) else self._provider.get_model(wanted)
+        tools = [one for one in self.agent.tools if isinstance(one, FunctionTool)]
+        has_none = run.is_aside or wraps_up
+        return self.agent.clone(
+            model=Watched(model, run, talk, timeout_s=settings.timeout, wraps_up=wraps_up),
+            tools=[] if has_none else [supervised(one, run, talk) for one in tools],
+            model_settings=replace(
+                settings,
+                retry=ModelRetrySettings(max_retries=0),  # Pullcord retries and waits itself
+                timeout=None,
+                include_usage=True if settings.include_usage is None else settings.include_usage,
+                tool_choice=None if has_none else settings.tool_choice,
+            ),
+        )
+
+    async def _last_word(self, run: AgentRun, talk: Conversation[Item], given: Any) -> str:
+        items = await talk.for_last_word(given)
+        _, said = await _Turn(self._under(run, talk, wraps_up=True), run, talk).piece(None, items)
+        return str(said)
+
+
+class _Turn:
+    """One life of the agent, in pieces: each instruction of a person begins a new piece."""
+
+    def __init__(self, agent: Agent[Any], run: AgentRun, talk: Conversation[Item]) -> None:
+        self._agent, self._run, self._talk = agent, run, talk
+
+    async def piece(self, prompt: Any, history: list[Item]) -> tuple[list[Item], Any]:
+        """Enter the runner, and return all items and the result when it is done."""
+        news = [] if self._talk.is_taken_up else self._talk.told()
+        items: list[Any] = [*history, *DIALECT.prompt(prompt), *DIALECT.prompt(news)]
+        result = await Runner.run(
+            self._agent,
+            items,
+            context=self._run.ctx.deps,
+            max_turns=None,  # the limits of the run count
+            run_config=RunConfig(tracing_disabled=True),
+        )
+        made: list[Any] = result.to_input_list()
+        return made, to_jsonable_python(result.final_output, fallback=repr)

@@ -1,0 +1,1 @@
+"""The stop log for people: its lines, transcripts and evidence bundles."""

@@ -1,0 +1,1 @@
+"""Runs and records on standard output: as words, as lines, as JSON."""

@@ -1,0 +1,1 @@
+"""Reaches runs for the command line and `top`, in a store or through a server."""

@@ -1,0 +1,1 @@
+"""A run and its records as people see them, the same on every surface."""

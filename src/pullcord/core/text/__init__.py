@@ -1,0 +1,1 @@
+"""Checks and changes of text: secrets, guards, disguises, control characters."""

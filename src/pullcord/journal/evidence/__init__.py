@@ -1,0 +1,1 @@
+"""Evidence that the records are unchanged: the stop log, its anchor, the checks."""

@@ -1,0 +1,1 @@
+"""Rules for each write, applied inside a store's write transaction."""

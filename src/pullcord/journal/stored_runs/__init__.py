@@ -1,0 +1,1 @@
+"""Runs as a store holds them: records, snapshots, families, candidates for deletion."""

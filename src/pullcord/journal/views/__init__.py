@@ -1,0 +1,1 @@
+"""Runs as viewers may see them, and the items that wait for a person."""

@@ -1,0 +1,35 @@
+"""Whoever reads a run on this machine, past a server: what they had been handed at a stop."""
+
+from collections.abc import Callable
+
+from pullcord.core.events import Record, TextEnded
+from pullcord.core.show.viewer_progress import ViewerProgress, shown
+from pullcord.core.stops import HEARD, StopShown
+from pullcord.journal.store import LiveText
+
+
+class LocalViewer:
+    """Told of what comes, and that they have it. When a stop is heard of, how far they were then
+    is `noted`."""
+
+    def __init__(
+        self, who: str, via: str, *, since: int, noted: Callable[[StopShown], None]
+    ) -> None:
+        """`since`: stops up to this record are past, and nobody watched here."""
+        self._handed = ViewerProgress(who, via)
+        self._since = since
+        self._noted = noted
+
+    def comes(self, item: Record | LiveText) -> None:
+        if isinstance(item, Record) and item.seq > self._since:
+            self._since = item.seq  # who reads a run anew hears of no stop twice
+            if type(item.event) in HEARD:
+                self._noted(shown(item.seq, [self._handed]))
+
+    def has(self, item: Record | LiveText) -> None:
+        if isinstance(item, LiveText):
+            self._handed.text(item.part, item.offset + len(item.text))
+        else:
+            ended = item.event.part if isinstance(item.event, TextEnded) else ""
+            self._handed.record(item.seq, ended=ended)
+        self._handed.taken()

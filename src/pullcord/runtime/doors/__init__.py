@@ -1,0 +1,1 @@
+"""The doors of an agent's context, except tools: steps, models, questions, children, text."""

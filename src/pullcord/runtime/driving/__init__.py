@@ -1,0 +1,1 @@
+"""One claimed run, from its claim until it rests or its owner lets it go."""

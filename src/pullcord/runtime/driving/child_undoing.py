@@ -1,0 +1,136 @@
+"""Having undone what those did who worked for a cancelled run: in order, by whoever knows how.
+
+A child is a run of its own, with an agent of its own, and its undo is recorded where its steps are.
+So nothing of it is undone here: it is asked for, as a person would ask for it, and waited for.
+"""
+
+import asyncio
+from collections.abc import Coroutine, Sequence
+from contextlib import aclosing
+from itertools import groupby
+from typing import Any, Final, Protocol
+
+from pullcord.core.commands import Undo
+from pullcord.core.events import AttentionRaised, ChildUndone, Event, Record
+from pullcord.core.fold import evolve
+from pullcord.core.run import Run
+from pullcord.core.undo import children_to_undo, undo_item
+from pullcord.errors import ChainBroken, FormatUnknown, RunNotFound
+from pullcord.journal.journal import Journal
+from pullcord.journal.stored_runs.families import Effect
+from pullcord.journal.stored_runs.run_records import Cursor
+from pullcord.runtime.alarms import Alarm
+from pullcord.runtime.ownership import Wanted
+from pullcord.runtime.services import Services
+
+_ELSEWHERE_S: Final = 30.0  # how long a process may take to come that knows a child's agent
+_RELEASED_S: Final = 1.0  # how long to wait before it is asked whether the kill switch is released
+
+
+class Asker(Protocol):
+    """Who has it undone: the owner of the cancelled run."""
+
+    services: Services
+
+    @property
+    def run(self) -> Run: ...
+    async def record(self, wanted: Wanted, /) -> list[Event]: ...
+
+
+class ChildUndoing:
+    """What was done for a run by others, while that run is being undone."""
+
+    def __init__(self, live: Asker) -> None:
+        self._live = live
+        self._hurried = asyncio.Event()
+        self._left = asyncio.Event()
+
+    def hurry(self) -> None:
+        """The second press: nobody waits for a process that may never come."""
+        self._hurried.set()
+
+    def leave(self) -> None:
+        """The next owner goes on, and finds what was asked for."""
+        self._left.set()
+
+    async def order(self) -> list[tuple[str, list[Effect]]]:
+        """What is to be undone, newest first, as turns: a run, and steps of it in a row."""
+        found = await self._live.services.journal.families.effects_to_undo(self._live.run.id)
+        return [(run_id, list(effects)) for run_id, effects in groupby(found, lambda e: e.run)]
+
+    async def have_undone(self, run_id: str, steps: Sequence[str]) -> None:
+        """Ask for it and wait until it is undone, could not be, or nobody comes to do it."""
+        try:
+            for step in steps:
+                await self._ask(run_id, step)
+            await self._wait_for(run_id, steps)
+        except (ChainBroken, FormatUnknown, RunNotFound) as damaged:
+            text = f"What run {run_id} did could not be undone: {damaged}"
+            await self._live.record(AttentionRaised(item=f"undo-{run_id}"[:64], text=text))
+
+    async def _ask(self, run_id: str, step: str) -> None:
+        me = self._live.run
+        why = me.cancel.reason if me.cancel else ""
+        asked = Undo(by=me.id, reason=why, source="parent", step=step)
+        while not self._left.is_set():
+            ack = await self._live.services.journal.command(run_id, asked)
+            if ack.reason != "kill_switch":
+                return
+            await self._first_of(self._left.wait(), after_s=_RELEASED_S)
+
+    async def _wait_for(self, run_id: str, steps: Sequence[str]) -> None:
+        run = await self._live.services.journal.load(run_id)
+        undone = _seen_undone(self._live.services.journal, run, steps)
+        if run.agent in self._live.services.agents:
+            await self._first_of(undone, self._left.wait())
+        else:
+            ends = self._left.wait(), self._hurried.wait()
+            await self._first_of(undone, *ends, after_s=_ELSEWHERE_S)
+            if not self._left.is_set():
+                await self._name(run, steps)
+
+    async def _first_of(self, *ends: Coroutine[Any, Any, Any], after_s: float = 0.0) -> None:
+        """Return when one of these has come to its end, or that time is over."""
+        rings = asyncio.Event()
+        alarm = Alarm(self._live.services.alarms, rings.set)
+        if after_s:
+            alarm.set(after_s)
+        tasks = [asyncio.create_task(end) for end in (*ends, rings.wait())]
+        try:
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            alarm.off()
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+        for task in done:
+            task.result()
+
+    async def _name(self, run: Run, steps: Sequence[str]) -> None:
+        """Nobody here knows the agent. What is asked for stands: whoever comes and knows it does
+        it, and the item is gone then."""
+        for step in steps:
+            if run.steps[step].undo not in ("wanted", "started"):
+                continue
+            text = (
+                f"Step {run.steps[step].name!r} could not be undone: no process here knows the "
+                f"agent {run.agent}. Start one that does; or try again: "
+                f"pullcord undo {run.id} {step}"
+            )
+            item = AttentionRaised(item=undo_item(step), kind="undo_failed", text=text)
+            await self._live.services.journal.witness.remark(run.id, item)
+
+    async def settle(self) -> None:
+        """Everything was gone through: what was to be undone of each child is, or is named."""
+        for child in children_to_undo(self._live.run):
+            steps = await self._live.services.journal.families.undone_of(child)
+            await self._live.record(ChildUndone(child=child, steps=steps))
+
+
+async def _seen_undone(journal: Journal, run: Run, steps: Sequence[str]) -> None:
+    """Return when none of these steps is to be undone any more."""
+    async with aclosing(journal.changes.subscribe(run.id, after=Cursor(run.seq))) as stream:
+        while any(run.steps[step].undo in ("wanted", "started") for step in steps):
+            _, item = await anext(stream)
+            if isinstance(item, Record):
+                evolve(run, item)

@@ -1,0 +1,97 @@
+"""Releasing what an agent has deferred, last one first, however its run ends."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, Final, Protocol
+
+from pullcord.core.events import AttentionRaised, Event, Released
+from pullcord.core.run import Run
+from pullcord.errors import Fenced, Interrupted
+from pullcord.runtime.driving.host_calls import HostCalls
+from pullcord.runtime.driving.left_behind import name_what_goes_on
+from pullcord.runtime.processes.started_work import StartedWork
+from pullcord.runtime.services import Services
+from pullcord.runtime.steps.failures import described
+
+_LAST_S: Final = 0.05
+
+
+class ReleasingRun(Protocol):
+    """Whose things are released: a `LiveRun`."""
+
+    services: Services
+    aparts: set[HostCalls]
+    defers: dict[str, Callable[[], Awaitable[object]]]
+
+    @property
+    def run(self) -> Run: ...
+    async def record(self, wanted: Event, /) -> list[Event]: ...
+    async def licensed(self) -> None: ...
+    def refusal(self) -> str: ...
+    def mind(self, what: str, goes_on: Callable[[], bool] | StartedWork, /) -> None: ...
+    def later(self, work: Coroutine[Any, Any, None], /) -> None: ...
+    def news(self) -> None: ...
+
+
+class Releasing:
+    """Goes through what is to be released. One that fails or hangs is named; the others go on."""
+
+    def __init__(self, holder: ReleasingRun) -> None:
+        self._holder = holder
+        self._call: HostCalls | None = None
+        self._is_hurried = self._is_left = False
+        self.is_over = False
+        self.broke: Exception | None = None  # it ended by an error that is nobody's release
+        holder.later(self._go_through())
+
+    def hurry(self) -> None:
+        """Wait for none of it any longer."""
+        self._is_hurried = True
+        if self._call:
+            self._call.cut()
+
+    def leave(self) -> None:
+        """The kill switch is engaged: what is under way is cut, and called again later."""
+        self._is_left = True
+        if self._call:
+            self._call.cut()
+
+    async def _go_through(self) -> None:
+        try:
+            for defer, name in reversed(list(self._holder.run.defers.items())):
+                await self._holder.licensed()
+                if self._is_left or self._holder.refusal():
+                    return
+                error = await self._release(defer, name)
+                if error and self._is_left:
+                    await name_what_goes_on(self._holder.services.journal, self._holder.run)
+                    return
+                if error:
+                    text = f"{name!r} could not be released: {error}"
+                    await self._holder.record(AttentionRaised(item=defer, text=text))
+                await self._holder.record(Released(defer=defer, error=error))
+        except Fenced:
+            pass  # released by who owns the run now
+        except Exception as error:
+            self.broke = error
+        finally:
+            self.is_over = True
+            self._holder.news()
+
+    async def _release(self, defer: str, name: str) -> str:
+        """Return what went wrong, or nothing."""
+        if defer not in self._holder.defers:
+            return "LookupError: the agent does not say any more how"
+        seconds = _LAST_S if self._is_hurried else self._holder.services.timing.release_s
+        release = self._holder.defers[defer]
+        call = self._call = HostCalls(self._holder, defer, f"release {name!r}", release)
+        _, failed = await call.call(_awaited(release), within_s=seconds)
+        if isinstance(failed, asyncio.CancelledError):
+            return f"CancelledError: there was no more time for it{call.said}"
+        if failed is not None and not isinstance(failed, Exception | Interrupted):
+            raise failed
+        return f"{described(failed)}{call.said}" if failed else ""
+
+
+async def _awaited(release: Callable[[], Awaitable[object]]) -> object:
+    return await release()

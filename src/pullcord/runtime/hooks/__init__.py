@@ -1,0 +1,1 @@
+"""Hooks: functions and webhooks that receive a notice when a run moves."""

@@ -1,0 +1,1 @@
+"""One attempt of a step: its identity, its manner, its stop and its memory."""

@@ -1,0 +1,1 @@
+"""Tool calls: approval, execution, result."""

@@ -1,0 +1,202 @@
+"""Asking for somebody's word before a call, and holding it to exactly that call.
+
+An approval is bound to the digest of the tool, its arguments, the run, the step and the policy.
+It is a durable question: it survives restarts, is answered once, and expires.
+"""
+
+import asyncio
+import inspect
+from contextlib import suppress
+from hashlib import sha256
+from typing import Any, Literal, Protocol
+
+import msgspec
+
+from pullcord.core.calls import Call
+from pullcord.core.events import Answered, CallRefused, Event, QuestionAsked, QuestionWithdrawn
+from pullcord.core.run import Question, Run
+from pullcord.core.values import Json, dump, load
+from pullcord.errors import Interrupted, InvalidInput, NotDone
+from pullcord.runtime.driving.live_run import LiveRun
+from pullcord.runtime.policy import Tool
+from pullcord.runtime.steps.identity import Identity, named
+
+
+class ApprovalGrant(msgspec.Struct, frozen=True):
+    """By which question a call is allowed, and with which arguments."""
+
+    args: dict[str, Any]
+    question: str = ""
+    call: str = ""
+
+
+class CallChecks(Protocol):
+    """Asks the tool's own functions about a call: quick, and nothing of it is recorded."""
+
+    async def __call__(self, function: Any, call: Call, /) -> Any: ...
+
+
+async def approved(
+    live: LiveRun, who: Identity, tool: Tool[..., Any], call: Call, check: CallChecks
+) -> ApprovalGrant:
+    """Wait until the call is allowed, and return with which arguments.
+
+    Raises:
+        NotDone: it was denied, it expired, it was withdrawn, or the world has changed since.
+    """
+    args, text = call.args, ""
+    times = 0
+    while True:
+        times += 1
+        digest = call_digest(live.run.id, who.id, tool, args)
+        question = named(live.memory.ids, tool.name, who.id, digest, times)
+        known = live.run.questions.get(question)
+        if known is not None and known.why:
+            continue  # it was withdrawn in an earlier life, and is meant once more
+        if known is None:
+            await _ask(live, who, tool, args, question, digest, text)
+        known = await _answered(live, question)
+        if known.why:
+            continue  # its card was taken away, not the wish for it
+        match known.verdict:
+            case "approved":
+                await _still_valid(live, who, tool, msgspec.structs.replace(call, args=args), check)
+                return ApprovalGrant(args, question, digest)
+            case "edited":
+                value, _ = await _answer(live, known.settled_seq)
+                args, text = _edited(tool, args, load(value))
+            case "denied":
+                _, reason = await _answer(live, known.settled_seq)
+                raise await _refused(live, who, "denied", reason or "no reason given")
+            case "expired":
+                raise await _refused(live, who, "not_started", "nobody approved it in time")
+            case _:
+                raise await _refused(live, who, "not_started", "redirected")
+
+
+async def _answered(live: LiveRun, question: str) -> Question:
+    """Wait for the answer. An agent that does not want to wait any longer takes its card back."""
+    try:
+        await live.until(lambda run: run.questions[question].status != "open")
+    except asyncio.CancelledError:
+        taking_back = asyncio.ensure_future(_take_back(live, question))
+        await asyncio.shield(taking_back)
+        raise
+    return live.run.questions[question]
+
+
+async def _take_back(live: LiveRun, question: str) -> None:
+    with suppress(Interrupted):  # the run is being unwound: it is asked again, or withdrawn
+        while True:
+            await live.gate.passes()
+            if live.run.questions[question].status != "open":
+                return
+            gone = QuestionWithdrawn(question=question, why="the agent waits no longer")
+            with live.busy():
+                if await live.record(gone):
+                    return
+            await live.moved()
+
+
+async def _refused(
+    live: LiveRun, who: Identity, outcome: Literal["denied", "not_started"], why: str
+) -> NotDone:
+    """Record that the agent is told no, so that it is told the same in every later life."""
+    known = live.run.steps.get(who.id)
+    said = "unknown" if known is not None and known.began else outcome
+    await live.begin(CallRefused(step=who.id, name=who.name, outcome=said, why=why))
+    return NotDone(who.name, outcome=said, why=why)
+
+
+async def withdraw_cards(live: LiveRun, who: Identity) -> None:
+    """Nobody has to be asked about this call any more."""
+    if _outdated(live, live.run, who):
+        await live.begin(lambda run: _outdated(live, run, who))
+
+
+def call_digest(run_id: str, step: str, tool: Tool[..., Any], args: dict[str, Any]) -> str:
+    """What an approval allows, and nothing else."""
+    exact = [tool.name, args, run_id, step, tool.policy.digest]
+    return sha256(dump(exact)).hexdigest()
+
+
+async def _ask(
+    live: LiveRun,
+    who: Identity,
+    tool: Tool[..., Any],
+    args: dict[str, Any],
+    question: str,
+    digest: str,
+    text: str,
+) -> None:
+    services, policy = live.services, tool.policy
+    due_ms = await services.journal.clock.now_ms() + round(policy.approve_within_s * 1000)
+    details = {
+        "tool": tool.name,
+        "args": args,
+        "effect": policy.effect,
+        "can_be_undone": policy.undo is not None,
+    }
+    asked = QuestionAsked(
+        question=question,
+        kind="approval",
+        text=text or f"May {tool.name} be called?",
+        details=dump(details),
+        step=who.id,
+        due_ms=due_ms,
+        tool=tool.name,
+        call=digest,
+        place=place_of(who, live.memory.ids),
+    )
+    await live.begin(lambda run: [*_outdated(live, run, who), asked])
+    services.set_timer(due_ms)
+
+
+def place_of(who: Identity, ids: int) -> str:
+    """Where in the agent's code it stands, whatever its arguments."""
+    return named(ids, "", who.scope, who.name, who.place)
+
+
+def _outdated(live: LiveRun, run: Run, who: Identity) -> list[Event]:
+    """Cards about another call at the same place: the code or the policy was changed. Not one
+    that was called in this life too: its call has only moved."""
+    place = place_of(who, live.memory.ids)
+    return [
+        QuestionWithdrawn(question=name, why="it is about a call that is no longer meant")
+        for name, asked in run.questions.items()
+        if asked.kind == "approval" and asked.status == "open"
+        if asked.step == who.id or (asked.place == place and asked.step not in live.tools)
+    ]
+
+
+async def _answer(live: LiveRun, seq: int) -> tuple[Json, str]:
+    [record] = await live.services.journal.read(live.run.id, after_seq=seq - 1, limit=1)
+    assert isinstance(record.event, Answered)
+    return record.event.value, record.event.reason
+
+
+def _edited(tool: Tool[..., Any], before: dict[str, Any], after: Any) -> tuple[dict[str, Any], str]:
+    """The arguments to ask about next, and what to say of them. Ones that do not fit change
+    nothing."""
+    if not isinstance(after, dict):
+        return before, "The arguments were not given by name; this is the call as it was."
+    try:
+        return tool.accept({**before, **after}), ""  # pyright: ignore[reportUnknownArgumentType]
+    except InvalidInput as refused:
+        return before, f"{refused} This is the call as it was."
+
+
+async def _still_valid(
+    live: LiveRun, who: Identity, tool: Tool[..., Any], call: Call, check: CallChecks
+) -> None:
+    """The world may have changed between the question and the answer."""
+    if tool.policy.still_valid is None:
+        return
+    try:
+        found = await check(tool.policy.still_valid, call)
+    except Exception as error:
+        found, why = False, f"{type(error).__name__}: {error}"
+    else:
+        why = "what it was approved for is no longer so"
+    if inspect.isawaitable(found) or not found:
+        raise await _refused(live, who, "not_started", why)

@@ -1,0 +1,1 @@
+"""Observers of driven runs: spans, logs, and the finder of blocked event loops."""

@@ -1,0 +1,1 @@
+"""Terminal parts that the command line and `top` share: keys, choices, one row of text."""

@@ -1,0 +1,1 @@
+"""Engines: what brings a run to a process."""
