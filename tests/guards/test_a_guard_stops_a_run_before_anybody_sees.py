@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -137,13 +138,22 @@ async def test_of_a_function_too_and_it_is_told_what_it_may_know(
 
 
 async def test_what_was_shown_before_stays_shown() -> None:
-    streams = FUNCTIONS["what is said as it comes"]
+    viewer = Viewer()
+
+    async def streams(ctx: Context) -> None:
+        async def chunks() -> AsyncIterator[str]:
+            yield BEFORE
+            await viewer.has_seen_text.wait()
+            yield SECRET
+
+        await ctx.say(chunks())
+
     async with runtime_with(agent=AgentConfig(streams, guards=guard("pause"))) as runtime:
-        run, watching = await watched(runtime)
-        await run.wait_for(RunState.PAUSED)
-        viewer = await watching
+        run = await runtime.start("agent", run_id="r1")
+        await viewer.watch(run)
         assert list(viewer.live.values()) == [BEFORE]
         assert list(viewer.ended.values()) == [BEFORE]
+        await run.wait_for(RunState.PAUSED)
         assert (await run.receipt()).partial_text == (BEFORE,)
 
 

@@ -1,5 +1,6 @@
 """Eyes for both ends: all that viewers can get hold of, and what only the journal has."""
 
+import asyncio
 from contextlib import aclosing
 from pathlib import Path
 
@@ -23,6 +24,7 @@ class Viewer:
     def __init__(self) -> None:
         self.bytes = b""
         self.live: dict[str, str] = {}
+        self.has_seen_text = asyncio.Event()
         self.ended: dict[str, str] = {}
 
     async def watch(self, run: RunHandle) -> "Viewer":
@@ -34,6 +36,7 @@ class Viewer:
                 self.bytes += msgspec.json.encode(item)
                 if isinstance(item, LiveText):
                     self.live[item.part] = self.live.get(item.part, "") + item.text
+                    self.has_seen_text.set()
                 elif isinstance(item.event, TextEnded):
                     self.ended[item.event.part] = item.event.text
                 elif isinstance(item.event, Paused) and not upto:

@@ -54,7 +54,7 @@ async def fails(_ctx: Context) -> None:
 
 
 async def says(ctx: Context) -> None:
-    await ctx.say("the launch code is 0000")
+    await ctx.say("the launch code is swordfish")
 
 
 async def done(n: int) -> int:
@@ -191,7 +191,7 @@ async def test_a_guard_that_stops_a_run_is_named() -> None:
         stop = await told.until(RunState.PAUSED)
     assert stop.source == "guard"
     assert "codes" in stop.by + stop.reason
-    assert "0000" not in str(told.of)
+    assert "swordfish" not in str(told.of)
 
 
 async def test_the_kill_switch_is_named(tmp_path: Path) -> None:

@@ -215,7 +215,7 @@ async def test_limits_and_guards_are_events(lab: Lab) -> None:
             await ctx.step("count", plain, n)
 
     async def says(ctx: Context) -> None:
-        await ctx.say("the launch code is 0000")
+        await ctx.say("the launch code is swordfish")
 
     watch = guard.Phrase("launch code", name="codes", on_hit="cancel")
     agents: Any = {"counts": counts, "says": says}
@@ -236,7 +236,7 @@ async def test_limits_and_guards_are_events(lab: Lab) -> None:
     assert [e.name for e in events] == ["pullcord.guard_tripped", "pullcord.cancel_requested"]
     assert events[0].attributes
     assert events[0].attributes["pullcord.by"] == "codes"
-    assert "0000" not in lab.everything()
+    assert "swordfish" not in lab.everything()
 
 
 async def test_requests_to_a_model_are_chats_with_what_they_used(lab: Lab) -> None:
