@@ -16,12 +16,14 @@ from agents import (
     Agent,
     HostedMCPTool,
     OpenAIChatCompletionsModel,
+    OpenAIResponsesModel,
     RunContextWrapper,
     Runner,
     WebSearchTool,
     function_tool,
 )
 from agents.mcp import MCPServerStdio
+from agents.models.interface import Model
 from openai import AsyncOpenAI
 
 import pullcord
@@ -60,6 +62,34 @@ async def desk(*script: Any, **more: Any) -> AsyncGenerator[Desk]:
         async with AsyncOpenAI(base_url=url, api_key="none") as client:
             yield Desk(provider, client, **more)
         assert provider.violations == []
+
+
+# --- its model ---
+
+
+@pytest.mark.parametrize("wire", ["chat", "responses"])
+async def test_another_model_is_asked_at_the_same_place(wire: Any) -> None:
+    kinds = {"chat": OpenAIChatCompletionsModel, "responses": OpenAIResponsesModel}
+    with FakeProvider() as provider:
+        provider.script = [say("ok")]
+        async with AsyncOpenAI(base_url=provider.url(wire), api_key="none") as client:
+            agent = Agent[Any](name="talker", model=kinds[wire]("gpt-4o", client))
+            async with runtime_with(a=agent) as runtime:
+                run = await runtime.start("a", "go", model="gpt-4o-mini")
+                assert await run.result() == "ok"
+        [asked] = provider.seen
+        assert asked.body["model"] == "gpt-4o-mini"
+
+
+async def test_another_model_is_refused_if_nobody_knows_where_to_ask_it() -> None:
+    class Other(Model):
+        get_response = stream_response = None  # type: ignore[assignment]
+
+    agent = Agent[Any](name="talker", model=Other())
+    async with runtime_with(a=agent) as runtime:
+        run = await runtime.start("a", "go", model="gpt-4o-mini")
+        with pytest.raises(RunFailed, match="Give the agent its model by name"):
+            await run.result()
 
 
 # --- its tools ---

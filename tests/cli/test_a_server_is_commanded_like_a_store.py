@@ -129,6 +129,7 @@ CONTROLS = [
     ("approve", "pay-?", "pay"),
     ("approve", "pay-?", "pay"),
     ("deny", "deny-?", "pay", "--reason", "too much"),
+    ("edit", "edit-?", "pay", '["eur", 5]'),
     ("edit", "edit-?", "pay", '{"eur": 5}'),
     ("approvals", "edit-?"),
     ("raise", "cap-?", "steps=80"),
@@ -145,7 +146,9 @@ def test_each_control_does_and_says_the_same(serving: Serving) -> None:
         if words[:2] in (("answer", "ask-?"), ("approve", "pay-?"), ("deny", "deny-?")):
             serving.here.ended(run_id=words[1].replace("-?", "-h"))
             serving.here.ended(run_id=words[1].replace("-?", "-s"))
-        if words[0] == "edit":
+        if words[-1] == '["eur", 5]':
+            assert (here.status, "each argument under its name" in here.err) == (2, True)
+        if words[-1] == '{"eur": 5}':
             for name in ("edit-h", "edit-s"):
                 serving.here.until(lambda run: len(run.questions) == 2, run_id=name)
         assert same(there) == same(here), words

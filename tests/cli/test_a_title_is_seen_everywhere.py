@@ -36,13 +36,15 @@ def test_the_command_line_gives_it_and_shows_it(
     assert (done.status, done.out) == (0, f"Renamed {run}: “{TITLE}”.\n")
     again = pullcord("rename", run, TITLE, "--json")
     assert (again.status, again.json["verdict"]) == (0, "already")
+    assert pullcord("rename", run, TITLE).out == f"{run} has that title already.\n"
     [listed] = [line for line in pullcord("ps", "--all").out.splitlines() if run in line]
     assert TITLE in listed
     assert TITLE in pullcord("show", run).out.splitlines()[0]
     rows = {row["run"]: row["title"] for row in pullcord("ps", "--all", "--json").json}
     assert rows[run] == pullcord("show", run, "--json").json["title"] == TITLE
     assert f"named it: {TITLE}" in pullcord("show", run, "--records").out
-    assert pullcord("rename", run, "").status == 0
+    taken = pullcord("rename", run, "")
+    assert (taken.status, taken.out) == (0, f"{run} has no title any more.\n")
     assert TITLE not in pullcord("ps", "--all").out
 
 

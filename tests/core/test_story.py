@@ -95,6 +95,7 @@ HAPPENED: Final[list[Event]] = [
     Created(agent="churn", thread="t", by="ana", forked_from="r1", forked_at=7, aside=True),
     Claimed(owner="host-1", epoch=1),
     Claimed(owner="host-2", epoch=2, alive_ms=70_000),
+    Claimed(owner="host-1", epoch=2, alive_ms=70_000, same_owner=True),
     TakenOver(owner="host-2", epoch=2, alive_ms=70_000),
     StoodStill(alive_ms=75_800),
     StoodStill(alive_ms=0),

@@ -329,12 +329,13 @@ async def test_an_edit_that_says_nothing_new_is_no_approval_either() -> None:
     assert bank.paid == [(100, "bob")]
 
 
-async def test_an_edit_that_cannot_be_stored_is_refused_and_the_card_stays() -> None:
+@pytest.mark.parametrize("args", [{"amount": float("nan")}, ["amount", 5], "amount", 5, None])
+async def test_an_edit_that_is_no_arguments_is_refused_and_the_card_stays(args: Any) -> None:
     async with runtime_with(agent=payer(Bank().pay())) as runtime:
         run = await runtime.start("agent")
         asked = await card(run)
         with pytest.raises(InvalidInput):
-            await run.edit(asked.question, {"amount": float("nan")})
+            await run.edit(asked.question, args)
         assert await open_cards(run) == [asked.question]
 
 

@@ -46,7 +46,12 @@ class Person:
     async def looks_at(self, here: RestartableServer, run: RunHandle) -> None:
         """Get in, and go to this run."""
         await self.gets_in(here)
+        await self.goes_to(here, run)
+
+    async def goes_to(self, here: RestartableServer, run: RunHandle) -> None:
+        """Go to this run, without loading the page anew."""
         await self.page.goto(f"{here.base}#/runs/{run.id}")
+        await expect(self.page.get_by_role("main")).to_contain_text(run.id)
         await expect(bar(self.page).locator(".state")).not_to_be_empty()
 
     async def tab(self, url: str = "") -> Page:

@@ -67,6 +67,11 @@ class Staff:
             await ctx.step(f"look at page {number}", self._note, f"page {number}", effect="none")
         return len(self.did)
 
+    async def buyer(self, ctx: Context) -> None:
+        """Spends seven cents, and would go on."""
+        await ctx.spent(usd=0.07)
+        await ctx.step("look at a page", self._note, "page", effect="none")
+
     async def fails(self, ctx: Context) -> None:
         """Does one thing, and then another that cannot be done."""
         await ctx.tool(self._fetch_customers, 7)

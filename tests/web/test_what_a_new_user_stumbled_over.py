@@ -7,7 +7,7 @@ import pytest
 from playwright.async_api import Browser, Locator, Page, ViewportSize
 
 from pullcord import RunState
-from pullcord.limits import MaxSteps
+from pullcord.limits import MaxSteps, Spent
 from tests.agents.provider.reply import say
 from tests.runs.observed_runs import shown
 from tests.web.browser import bar, button, expect, press, shows
@@ -313,7 +313,7 @@ async def test_the_cap_that_is_proposed_is_typed_over_and_money_is_money(
     browser: Browser, tmp_path: Path, staff: Staff
 ) -> None:
     async with (
-        restartable_server(tmp_path, spender=staff.spender) as here,
+        restartable_server(tmp_path, spender=staff.spender, buyer=staff.buyer) as here,
         person(browser, here.base) as ana,
     ):
         limits = MaxSteps(2)
@@ -324,20 +324,12 @@ async def test_the_cap_that_is_proposed_is_typed_over_and_money_is_money(
         await expect(field).to_be_focused()
         await ana.page.keyboard.type("30")
         await expect(field).to_have_value("30")
-        await ana.page.evaluate(WITHOUT_MONEY)
+        costly = await here.start("buyer", limits=Spent(usd=0.05), on_exhausted="pause_and_ask")
+        await ana.goes_to(here, costly)
+        await press(ana.page, "Raise the limit")
         money = bar(ana.page).get_by_role("textbox", name="US dollars")
-        await press(ana.page, "Raise the limit")
-        await press(ana.page, "Raise the limit")
         await expect(money).to_have_value("0.10")
         await expect(bar(ana.page)).to_contain_text("$0.07 of $0.05 used")
-
-
-WITHOUT_MONEY = """() => {
-  const bar = document.querySelector('pullcord-bar');
-  const says = 'US dollars, $0.07 of $0.05 used';
-  const raise = [{ cap: 'usd', used: 0.07, of: 0.05, suggest: 0.1, says }];
-  bar.panel = { ...bar.panel, raise };
-}"""
 
 
 async def test_small_things_say_what_they_are(

@@ -28,6 +28,7 @@ _SAID: Final[Mapping[str, tuple[str, dict[str, Any]]]] = {
     "value": ("value", {"nargs": None}),
     "caps": ("caps", {"metavar": "CAP=VALUE", "nargs": "+"}),
 }
+_SAYS_WITHOUT: Final = {("rename", "title"): "{run} has no title any more."}
 _LOOKED_UP: Final = ("call",)  # who allows a call means the one that is shown
 _READ: Final[Mapping[str, Callable[[Any], Any]]] = {
     "value": lambda said: dump(value_of(said)),
@@ -78,9 +79,14 @@ def command_of(asked: Any) -> Command:
     return kind(by=whoami(asked.by), reason=asked.reason, key=asked.key, **said)
 
 
-def said_of(asked: Any) -> str:
-    """Return what a control says of itself when it holds."""
-    return COMMANDS[asked.verb].done.format_map(_Shown(asked))
+def said_of(asked: Any, *, already: bool = False) -> str:
+    """Return what a control says of itself when it holds, or held before."""
+    kind = COMMANDS[asked.verb]
+    said = kind.already if already else kind.done
+    for (verb, field), without in _SAYS_WITHOUT.items():
+        if verb == asked.verb and not already and not getattr(asked, field):
+            said = without
+    return said.format_map(_Shown(asked))
 
 
 class _Shown(dict[str, str]):

@@ -11,7 +11,7 @@ from typing import Annotated, ClassVar, Final, Literal, NamedTuple, TypeAlias, T
 import msgspec
 
 from pullcord.core.values import NULL, VALUE_MAX_BYTES, Json, check_id, check_line, check_text
-from pullcord.errors import InvalidText, Unstorable
+from pullcord.errors import InvalidInput, InvalidText, Unstorable
 
 KEY_MAX_CHARS: Final = 200
 TITLE_MAX_CHARS: Final = 100
@@ -52,6 +52,7 @@ class _Command(
     right: ClassVar[Right] = "control"  # what whoever asks needs to have
     wider: ClassVar[tuple[tuple[str, Right], ...]] = ()  # fields that need more, if they are said
     done: ClassVar[str] = ""  # what is said of it in a terminal when it holds
+    already: ClassVar[str] = ""  # and when it held before; empty: the state of the run says it
 
     by: str
     reason: str = ""
@@ -276,6 +277,7 @@ class Rename(_Command, frozen=True, kw_only=True, tag="rename"):
 
     verb = "rename"
     done = "Renamed {run}: “{title}”."
+    already = "{run} has that title already."
 
     title: Annotated[str, msgspec.Meta(max_length=TITLE_MAX_CHARS, description="one line")]
 
@@ -348,6 +350,8 @@ def check_command(command: C) -> C:
         check_text(command.instruction, field="instruction", empty=False)
     if isinstance(command, Answer | Approve | Edit | Deny):
         check_id(command.question, kind="question")
+    if isinstance(command, Edit):
+        _check_args(command.args)
     if isinstance(command, Settle):
         check_id(command.item, kind="attention item")
     if isinstance(command, Rename):
@@ -359,6 +363,16 @@ def check_command(command: C) -> C:
             raise InvalidText("title", why=why)
     _check_shape(command)
     return command
+
+
+def _check_args(args: Json) -> None:
+    written = bytes(args).strip()
+    if not written.startswith(b"{"):
+        shown = written[:60].decode(errors="replace")
+        raise InvalidInput(
+            f"{shown} cannot be the arguments of a call: these are an object, each argument under "
+            'its name, like {"eur": 5}. Nothing was changed.'
+        )
 
 
 def _check_shape(command: Command | Forget) -> None:

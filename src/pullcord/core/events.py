@@ -85,6 +85,7 @@ class Claimed(_Event, frozen=True, kw_only=True, tag="claimed"):
     code_version: str = ""
     alive_ms: int = 0  # when the owner before was last known to be alive, if it took it from one
     trace: str = ""  # the span of this life of the run, as a W3C traceparent
+    same_owner: bool = False  # the process that had the run took it anew, as after a resume
 
 
 class TakenOver(Claimed, frozen=True, kw_only=True, tag="taken_over"):

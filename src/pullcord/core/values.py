@@ -2,6 +2,7 @@
 
 import math
 import re
+from collections.abc import Mapping
 from typing import Any, Final, TypeAlias, cast
 
 import msgspec
@@ -108,6 +109,8 @@ def load(value: Json) -> Any:
 def _model(value: object) -> object:
     if callable(to_plain := getattr(value, "model_dump", None)):
         return to_plain(mode="json")
+    if isinstance(value, Mapping):
+        return dict(cast("Mapping[Any, Any]", value))
     raise TypeError(f"{type(value).__name__} has no JSON form")
 
 

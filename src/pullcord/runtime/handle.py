@@ -112,7 +112,7 @@ class RunHandle(Generic[Result]):
     ) -> Ack:
         """Put these arguments in place of those that an approval asks about. Nothing is allowed by
         it: the run asks anew, about the call as it is now. `call`: the digest that was shown."""
-        edited = Edit(question=question, call=call, args=dump(dict(args)), **_by(who))
+        edited = Edit(question=question, call=call, args=dump(args), **_by(who))
         return await ask(self, edited)
 
     async def deny(self, question: str, **who: Unpack[Signed]) -> Ack:

@@ -33,6 +33,7 @@ from pullcord.core.events import (
     Blocked,
     Cancelled,
     ChildBorn,
+    Claimed,
     Completed,
     Created,
     Event,
@@ -588,6 +589,8 @@ async def a_holder_may_claim_its_own_run_again(bench: _Bench) -> None:
     assert again is not None
     assert again.run.state is RunState.RUNNING
     assert again.lease.epoch == claim.lease.epoch + 1
+    claims = [r.event for r in await bench.journal.read("r1") if isinstance(r.event, Claimed)]
+    assert [claimed.same_owner for claimed in claims] == [False, True]  # nobody's process was gone
 
 
 # --- reading, text, blobs ---------------------------------------------------------------------

@@ -101,6 +101,7 @@ export interface Claimed {
   code_version?: string;
   alive_ms?: number;
   trace?: string;
+  same_owner?: boolean;
 }
 
 /** A process took a run whose owner was lost while it was being paused. */
@@ -111,6 +112,7 @@ export interface TakenOver {
   code_version?: string;
   alive_ms?: number;
   trace?: string;
+  same_owner?: boolean;
 }
 
 /** The owner gave no sign of life for longer than its lease (it was stopped, or the machine slept) and goes on; or it is dead, and somebody commands the run. */

@@ -9,7 +9,16 @@ conversation.
 from dataclasses import replace
 from typing import Any
 
-from agents import Agent, FunctionTool, ModelRetrySettings, RunConfig, Runner
+from agents import (
+    Agent,
+    FunctionTool,
+    ModelRetrySettings,
+    OpenAIChatCompletionsModel,
+    OpenAIProvider,
+    OpenAIResponsesModel,
+    RunConfig,
+    Runner,
+)
 from agents.models.interface import Model
 from agents.models.multi_provider import MultiProvider
 from pydantic_core import to_jsonable_python
@@ -19,6 +28,7 @@ from pullcord.adapters import AgentRun, Conversation, Listing, known_before
 from pullcord.agents.openai_agents.dialect import DIALECT, Item
 from pullcord.agents.openai_agents.model import Watched
 from pullcord.agents.openai_agents.tools import supervised
+from pullcord.errors import InvalidInput
 
 
 class OpenAIAgent:
@@ -55,8 +65,7 @@ class OpenAIAgent:
         self, run: AgentRun, talk: Conversation[Item], *, wraps_up: bool = False
     ) -> Agent[Any]:
         """Return the agent with the doors of a run around its model and its tools."""
-        settings, wanted = self.agent.model_settings, run.model or self.agent.model
-        model = wanted if isinstance(wanted, Model) else self._provider.get_model(wanted)
+        settings, model = self.agent.model_settings, self._model(run.model)
         tools = [one for one in self.agent.tools if isinstance(one, FunctionTool)]
         has_none = run.is_aside or wraps_up
         return self.agent.clone(
@@ -71,10 +80,30 @@ class OpenAIAgent:
             ),
         )
 
+    def _model(self, instead: str) -> Model:
+        """Return the agent's own model, or the one that a run names: at the same client, so that no
+        request goes to another place or with another key."""
+        own = self.agent.model
+        if isinstance(own, Model):
+            return _at_the_same_client(own, instead) if instead else own
+        return self._provider.get_model(instead or own)
+
     async def _last_word(self, run: AgentRun, talk: Conversation[Item], given: Any) -> str:
         items = await talk.for_last_word(given)
         _, said = await _Turn(self._under(run, talk, wraps_up=True), run, talk).piece(None, items)
         return str(said)
+
+
+def _at_the_same_client(own: Model, name: str) -> Model:
+    client = getattr(own, "_client", None)
+    if isinstance(own, OpenAIResponsesModel | OpenAIChatCompletionsModel) and client:
+        has_responses = isinstance(own, OpenAIResponsesModel)
+        return OpenAIProvider(openai_client=client, use_responses=has_responses).get_model(name)
+    raise InvalidInput(
+        f"Cannot use the model {name!r} instead of this agent's own: its {type(own).__name__} does "
+        "not tell which client another model would be asked at. Nothing was asked. Give the "
+        "agent its model by name, or start the run without model=."
+    )
 
 
 class _Turn:

@@ -106,7 +106,8 @@ def _say(asked: Any, access: RunAccess, ack: Ack, *, drive_here: bool) -> None:
     if drive_here:
         return None  # what follows tells what becomes of it
     if ack.verdict == "already":
-        return print(f"{asked.run} is {ack.state} already (record {ack.seq}). Nothing was changed.")
+        as_it_is = f"{asked.run} is {ack.state} already (record {ack.seq}). Nothing was changed."
+        return print(said_of(asked, already=True) or as_it_is)
     if getattr(asked, "instruction", None):
         _say_instruction(asked, access, ack)
     said = _SAYS.get(asked.verb, {}).get(ack.state)

@@ -34,6 +34,7 @@ def _approvals(cards: list[Card]) -> None:
         print(f"  {line(card.text, 300)}")
         print(f"  pullcord approve {card.run} {card.question}")
         print(f"  pullcord deny {card.run} {card.question} --reason WHY")
+        print(f"  pullcord edit {card.run} {card.question} ARGS")
 
 
 def _attention(items: list[Attention]) -> None:

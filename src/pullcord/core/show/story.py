@@ -190,6 +190,8 @@ def _created(event: Created, _names: Names, _record: Record) -> Told:
 
 
 def _claimed(event: Claimed, _names: Names, _record: Record) -> Told:
+    if event.same_owner:
+        return Told(tone="faint", says="The same process goes on.")
     if event.alive_ms:
         return Told(tone="faint", says=_GONE)
     return Told(says="A process took it.")

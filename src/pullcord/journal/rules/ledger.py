@@ -586,7 +586,9 @@ class Ledger:
         before = () if mine else acting_for(self._at(tx, head), head.holder.owner)
         last = "" if mine else self._at(tx, head).owner
         alive_ms = last_sign_of_life(tx, head.holder)
-        claimed = msgspec.structs.replace(how, epoch=lease.epoch, alive_ms=alive_ms)
+        claimed = msgspec.structs.replace(
+            how, epoch=lease.epoch, alive_ms=alive_ms, same_owner=mine
+        )
         if head.state is RunState.PAUSING:  # paused is said when its steps are judged
             claimed = TakenOver(**msgspec.structs.asdict(claimed))
         holder = until(how.owner, self._clock.boot_time(), ttl_s)
