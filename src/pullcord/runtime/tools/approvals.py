@@ -178,7 +178,7 @@ async def _answer(live: LiveRun, seq: int) -> tuple[Json, str]:
 def _edited(tool: Tool[..., Any], before: dict[str, Any], after: Any) -> tuple[dict[str, Any], str]:
     """The arguments to ask about next, and what to say of them. Ones that do not fit change
     nothing."""
-    if not isinstance(after, dict):
+    if not isinstance(after, dict):  # (journals of before may have it; nobody can ask for it now)
         return before, "The arguments were not given by name; this is the call as it was."
     try:
         return tool.accept({**before, **after}), ""  # pyright: ignore[reportUnknownArgumentType]
