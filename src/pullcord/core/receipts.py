@@ -45,9 +45,9 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True):
     Every step that began and is no request to a model is in exactly one of `done`, `undone`,
     `could_not_undo`, `in_doubt`, `failed`, `interrupted`, `still_running` (it was interrupted, and
     could not be stopped: it or what it has started) and, as long as the run has not ended,
-    `under_way`. `steps` has them all and the requests, with their ids and what of each still runs. `not_attempted` are calls that were not
-    allowed or were stopped before they began, the items of a plan that never began, and
-    instructions never delivered.
+    `under_way`. `steps` has them all and the requests, with their ids and what of each still runs.
+    `not_attempted` are calls that were not allowed or were stopped before they began, the items of
+    a plan that never began, and instructions never delivered.
     `no_undo` are those of `done` that changed something and do not say how to take it back; none
     of a run that has completed, unless something of it was undone.
     """
