@@ -17,14 +17,16 @@ from pullcord.core.commands import Resume
 from pullcord.core.events import Created, LimitReached
 from pullcord.core.values import NULL
 from pullcord.journal.journal import Journal
-from pullcord.journal.rules.ledger import Append
+from pullcord.journal.rules.ledger import Append, Lease
 from pullcord.killswitch.asking import Asked
 from pullcord.killswitch.engaging import pull
 from pullcord.killswitch.flags import Flags, Scope, new_note
 from pullcord.killswitch.presence import Present, announce, present
 from pullcord.limits import MaxSteps
 from pullcord.process import new_owner
+from pullcord.runtime.runtime import worker_of
 from tests.runs.observed_runs import OutsideWorld, runtime_with
+from tests.runs.tool_maker import until
 from tests.switch.pulling import engage, release
 
 
@@ -98,6 +100,30 @@ async def test_an_undo_in_a_thread_is_named(tmp_path: Path) -> None:
             "the undo of 'send' of run r1"
         ]
         await release(runtime)
+
+
+async def test_what_a_lost_run_has_left_in_a_thread_is_named(tmp_path: Path) -> None:
+    """Its driver has let go of it; the thread has not heard of anything."""
+    stairs = Stairs()
+
+    async def climb() -> None:
+        await asyncio.to_thread(stairs.climb)
+
+    async def agent(ctx: Context) -> None:
+        await ctx.step("climb", climb)
+
+    async with runtime_with(
+        tmp_path / "runs.db", agent=agent, timing=Timing(stop_grace_s=60)
+    ) as runtime:
+        run = await runtime.start("agent", run_id="r1")
+        await stairs.begun.wait()
+        owner = (await runtime.journal.head(run.id)).holder.owner
+        await runtime.journal.release(Lease(run.id, owner, epoch=1))
+        assert await runtime.journal.acquire(run.id, owner=new_owner(), ttl_s=60)
+        await until(lambda: run.id not in worker_of(runtime).drivers)
+        named = [one.what for one in (await engage(runtime)).left]
+        assert f"step 'climb' of run r1 in process {os.getpid()}" in named
+        stairs.enough.set()
 
 
 async def test_a_server_that_pulls_it_does_not_kill_itself(

@@ -417,6 +417,8 @@ class LiveRun:
         self.wake_waiters()
         for flight in self.flights:
             flight.stop()
+            if flight.manner.run_in != "process":  # its warden answers for that one
+                self.mind(f"step {flight.name!r}", lambda one=flight: one.is_working)
             if flight.landed:  # its late result goes to the current owner
                 self.services.waits_for(flight.landed)
         for aside in self.asides:
