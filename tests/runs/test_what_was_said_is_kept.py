@@ -230,11 +230,14 @@ async def test_a_viewer_who_stays_misses_nothing_and_sees_nothing_twice() -> Non
         run = await runtime.start("agent")
 
         async def watch() -> list[Any]:
-            return [pair async for pair in run.events()]
+            seen = list[Any]()
+            async for cursor, item in run.events():
+                seen.append((cursor, item))
+                if isinstance(item, LiveText):
+                    world.go_on.set()
+            return seen
 
         watching = asyncio.create_task(watch())
-        await shown(run)
-        world.go_on.set()
         whole = await watching
         records = [item for _, item in whole if isinstance(item, Record)]
         assert records == await runtime.journal.read(run.id)
