@@ -45,8 +45,8 @@ async def test_a_busy_thread_that_has_opted_in_is_stopped() -> None:
 
     @pullcord.tool(run_in="thread", on_stop="raise")
     def spins() -> None:
-        loop.call_soon_threadsafe(begun.set)
         try:
+            loop.call_soon_threadsafe(begun.set)
             while True:
                 pass
         except Interrupted:
