@@ -1,4 +1,4 @@
-"""What a server's answer means: the value that was asked for, or the error it would be here."""
+"""Reads a server's answer: the requested value, or the error that a local store would raise."""
 
 from typing import NoReturn, TypeVar
 
@@ -20,11 +20,11 @@ class _Problem(msgspec.Struct):
 
 
 def read_answer(where: str, answer: Response, kind: type[T]) -> T:
-    """The value in it.
+    """Return the value in an answer.
 
     Raises:
-        PullcordError: what was asked for is refused, in the server's words.
-        ServerRefused: that is not how our servers answer.
+        PullcordError: the server refuses, in its own words.
+        ServerRefused: a Pullcord server does not answer like this.
     """
     if answer.status >= 300:
         known = _problem(answer)
@@ -36,7 +36,7 @@ def read_answer(where: str, answer: Response, kind: type[T]) -> T:
 
 
 def error_of(answer: Response) -> Ack | None:
-    """A control that the run, as it is, does not take."""
+    """Return the answer to a control that the run refuses in its current state, or None."""
     known = _problem(answer) if answer.status == 409 else None
     return known.ack if known else None
 
@@ -60,7 +60,7 @@ def _problem(answer: Response) -> _Problem | None:
 
 
 def _as_here(problem: _Problem) -> PullcordError:
-    """The error that the same thing would have been here, in the server's words."""
+    """Return the error that a local store would raise, with the server's words."""
     name = "".join(word.capitalize() for word in problem.code.split("_"))
     kind = getattr(errors, name, None)
     if isinstance(kind, type) and issubclass(kind, PullcordError):

@@ -1,4 +1,4 @@
-"""What a server tells, over as many connections as it takes. Nothing is told twice or left out."""
+"""The events of a server, over as many connections as it takes: each once, none left out."""
 
 import threading
 import time
@@ -11,10 +11,10 @@ from pullcord.client.answers import read_answer, strange
 from pullcord.client.http import Client, Response, ServerEvent
 from pullcord.errors import ServerLost, ServerRefused
 
-BACK: Final = "back"  # a connection stands, the first one or another
-LOST: Final = "lost"  # it broke; more is tried
-ANEW: Final = "anew"  # not all that was told may be shown any more: it is told from the beginning
-_LATER: Final = (429, 502, 503, 504)  # of a server that was there and will be again
+BACK: Final = "back"  # a connection stands, the first or a later one
+LOST: Final = "lost"  # it broke; the next attempt follows
+ANEW: Final = "anew"  # viewers may no longer see all of it: the stream begins again
+_LATER: Final = (429, 502, 503, 504)  # statuses of a server that was there and will be back
 _LONGEST_S: Final = 5.0
 
 
@@ -39,17 +39,17 @@ class EventStream:
         self._is_cut = threading.Event()
 
     def cut(self) -> None:
-        """Have no more told. From any thread."""
+        """End the stream. Any thread may call it."""
         self._is_cut.set()
         self._line.cut()
 
     def events(self) -> Iterator[ServerEvent]:
-        """What is told, and between that when a connection stands (`back`) or breaks (`lost`, with
-        the reason).
+        """Yield the events, and when a connection stands (`back`) or breaks (`lost`, with the
+        reason).
 
         Raises:
             ServerLost: it was lost too often.
-            ServerRefused: we may not listen, or not any longer.
+            ServerRefused: the caller may not watch, or not any longer.
         """
         lost, has_begun = 0, False
         while not self._is_cut.is_set():

@@ -1,7 +1,8 @@
-"""HTTP, as little as a command needs: over a socket, so that it costs no start-up time.
+"""A small HTTP client over a socket, so that it costs no start-up time.
 
-Measured: `http.client` alone takes as long to import as all that a control verb uses. (bench/verbs)
-Credentials go to the one server that was named; redirects and proxies are not followed.
+Measured: importing `http.client` alone takes as long as everything that a control verb needs.
+(bench/verbs) Credentials go only to the named server. The client follows no redirects and no
+proxies.
 """
 
 import socket
@@ -17,14 +18,14 @@ from pullcord.lazy_import import lazy_import
 if TYPE_CHECKING:
     import ssl
 else:
-    ssl = lazy_import("ssl")  # only where it is needed: it is not cheap
+    ssl = lazy_import("ssl")  # loaded only where it is needed, because it is slow
 
 _HEAD_MAX: Final = 64 * 1024
 ANSWER_MAX: Final = 64 * 1024 * 1024
 _CONNECT_S: Final = 5.0
 _ANSWER_S: Final = 30.0
-_SILENCE_S: Final = 45.0  # a stream says every 15 s that it lives
-_AGAIN_S: Final = (0.1, 0.5)  # a lost connection is tried again after so long
+_SILENCE_S: Final = 45.0  # a stream sends a sign of life every 15 s
+_AGAIN_S: Final = (0.1, 0.5)  # the waits before the next attempts after a lost connection
 
 
 class Response(NamedTuple):
@@ -43,14 +44,14 @@ class ServerEvent(NamedTuple):
 
 
 class Client:
-    """One server, for one command. Not for several threads."""
+    """A client for one server and one command. Only one thread at a time may use it."""
 
     def __init__(self, where: ServerAddress, credential: str) -> None:
         self.where = where
         self.credential = credential
         self._deadline: float | None = None
         self._line: socket.socket | None = None
-        self._rest = b""  # read, and not yet used
+        self._rest = b""  # read but not yet used
 
     def close(self) -> None:
         if self._line:
@@ -58,18 +59,19 @@ class Client:
         self._line, self._rest = None, b""
 
     def cut(self) -> None:
-        """End what another thread waits for here."""
+        """End the read that another thread waits for."""
         if line := self._line:
             with suppress(OSError):  # it is over already
                 line.shutdown(socket.SHUT_RDWR)
 
     def ask(self, method: str, path: str, body: bytes | None = None, *, again: bool) -> Response:
-        """Send one request. `again`: a lost connection may be tried again, since asking twice is
-        the same as asking once.
+        """Send one request and return the response.
+
+        `again`: retry after a lost connection; only for requests that may arrive twice.
 
         Raises:
             ServerLost: there is no answer.
-            ServerRefused: what answers is not a Pullcord server, or sends us elsewhere.
+            ServerRefused: the answer does not come from a Pullcord server, or redirects us.
         """
         pauses = list(_AGAIN_S) if again else []
         while True:
@@ -79,7 +81,7 @@ class Client:
             except (OSError, _Broken) as error:
                 self.close()
                 if is_used and again:
-                    continue  # it had been kept open, and the other side has closed it since
+                    continue  # the server had closed the kept connection
                 if not pauses:
                     self._lost(error, changes=method != "GET")
                 time.sleep(pauses.pop(0))
@@ -93,11 +95,12 @@ class Client:
         return answer
 
     def events(self, path: str, until: float | None = None) -> Iterator[ServerEvent | Response]:
-        """Yield what is told, until the other side ends it or the time is over (`until`, on the
-        monotonic clock); or the answer, if it is not a stream.
+        """Yield the events until the server ends the stream, or until the monotonic time `until`.
+
+        If the response is not a stream, yield it instead.
 
         Raises:
-            ServerLost: the connection broke. Whoever knows the last id can go on from there.
+            ServerLost: the connection broke. A caller that knows the last id can go on from there.
         """
         try:
             self.close()
@@ -136,7 +139,7 @@ class Client:
         self._line.sendall("\r\n".join(head).encode("ascii") + b"\r\n\r\n" + (body or b""))
 
     def _connected(self) -> socket.socket:
-        # As bytes: for a name in text Python loads tables for names that are not ASCII.
+        # As bytes: for a text host name Python loads tables for non-ASCII names.
         host: Any = self.where.host.encode("ascii")
         line = socket.create_connection((host, self.where.port), _CONNECT_S)
         line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -205,7 +208,7 @@ class Client:
         return bytes(read[:size])
 
     def _pieces(self, headers: dict[str, str]) -> Iterator[bytes]:
-        """The body as it comes: in chunks, or until the other side closes."""
+        """Yield the body in pieces: chunks, or bytes until the server closes."""
         if "chunked" in headers.get("transfer-encoding", "").lower():
             while size := self._chunk_size():
                 yield self._exactly(size)
@@ -265,7 +268,7 @@ class Client:
 
 
 class _Broken(Exception):
-    """The other side went away in the middle."""
+    """The server closed the connection in the middle."""
 
 
 def _kind(headers: dict[str, str]) -> str:
@@ -273,7 +276,7 @@ def _kind(headers: dict[str, str]) -> str:
 
 
 def _events(pieces: Iterator[bytes]) -> Iterator[ServerEvent]:
-    """Server-sent events, as they become whole."""
+    """Yield each server-sent event as soon as it is complete."""
     rest = b""
     for piece in pieces:
         rest += piece

@@ -1,4 +1,4 @@
-"""What a server answers, as the values that a store has. Loaded only by verbs that look."""
+"""Converts a server's replies to the values that a store returns. Only verbs that read load it."""
 
 import msgspec
 
@@ -49,7 +49,7 @@ def is_the_end(told: Record | LiveText) -> bool:
 
 
 def item(run_id: str, event: ServerEvent) -> Item:
-    """An event of a stream, and its place.
+    """Return an event of a stream and its place.
 
     Raises:
         ServerRefused: it cannot be read.

@@ -1,4 +1,4 @@
-"""What a verb needs of wherever the runs are: a file or a server, it does not know which."""
+"""The interface through which verbs reach runs, in a store or on a server."""
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
@@ -19,78 +19,77 @@ T = TypeVar("T")
 
 
 class Glance(NamedTuple):
-    """As much of a run as a control needs to know."""
+    """The part of a run that a control needs."""
 
     state: RunState
-    driven: bool  # a living process holds it
-    still: str = ""  # why that process does not move, if that is known
+    driven: bool  # a living process drives it
+    still: str = ""  # why that process does not move, if known
 
     @property
     def is_alone(self) -> bool:
-        """It needs a process to drive it, and has none."""
+        """Whether the run needs a process to drive it, and has none."""
         return self.state in NEEDS_OWNER and not self.driven
 
 
 class RunAccess(Protocol):
-    """Runs, looked at and commanded. `Desk` is a store of this machine, `ServerRuns` a server."""
+    """Reads and commands runs. `Desk` is a store of this machine, `ServerRuns` a server."""
 
-    where: str  # the path or address of it
+    where: str  # path of the store, or address of the server
 
     def find(self, said: str) -> str:
-        """The run that is meant: its whole id, or as much of it as makes it the only one.
+        """Return the id of the run that a whole id or its unique beginning names.
 
         Raises:
-            InvalidInput: it may be several, or cannot be an id.
+            InvalidInput: several runs fit, or it cannot be an id.
         """
         ...
 
     def command(self, run_id: str, command: Command) -> Ack:
-        """Have it decided. A stop of a run that nobody drives is brought to rest at once."""
+        """Send a command and return its answer. A run without a process stops at once."""
         ...
 
     def glance(self, run_id: str) -> Glance: ...
 
     def questions(self, run_id: str) -> dict[str, str]:
-        """What it asks: the id of each open question, with the digest of the call it is about."""
+        """Return each open question's id, with the digest of the call that it is about."""
         ...
 
     def panel(self, run_id: str) -> "Panel": ...
 
     def listed(self, states: Iterable[RunState], limit: int) -> "list[Panel]":
-        """Newest first."""
+        """Return the panels of runs in these states, newest first."""
         ...
 
     def ids(self, states: Iterable[RunState], limit: int) -> list[str]:
-        """Only their ids, newest first."""
+        """Return only the ids of such runs, newest first."""
         ...
 
     def records(self, run_id: str, after: int = 0, limit: int | None = None) -> "list[Record]":
-        """Its journal, as viewers see it."""
+        """Return the run's records as viewers see them."""
         ...
 
     def receipt(self, run_id: str) -> "Receipt": ...
 
     def waiting(self, run_id: str | None) -> "Inbox":
-        """What waits for a person, in one run or in all of them."""
+        """Return everything that waits for a person, in one run or in all of them."""
         ...
 
     def stream(self, run_id: str, after: "Cursor") -> "Iterator[Item]":
-        """What has happened after that place and what happens, until the run has ended."""
+        """Yield everything after that place, until the run has ended."""
         ...
 
     def note_shown(self, run_id: str, said: "StopShown") -> None:
-        """Keep what had been shown in this terminal when a stop was heard of. A server knows it
-        by itself."""
+        """Record how much this terminal had shown at a stop. A server does so itself."""
         ...
 
     def wait(self, run_id: str, holds: Callable[[], T | None], timeout_s: float | None) -> T | None:
-        """Return what `holds` returns as soon as it is something. None: the time is over."""
+        """Return the first value of `holds` that is not None. None: the time is over."""
         ...
 
     def begin(self, verb: str, run_id: str | None, said: dict[str, Any]) -> str:
         """Start a run (`run`), or one that follows from another; return its id.
 
         Raises:
-            InvalidInput: in a store, a run begins in the process that drives it.
+            InvalidInput: in a store, the process that drives a run starts it.
         """
         ...

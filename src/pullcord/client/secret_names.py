@@ -19,10 +19,10 @@ T = TypeVar("T", bound="msgspec.Struct")
 
 
 def from_environment() -> dict[str, str]:
-    """The registered secrets, by the names of their variables.
+    """Return the registered secrets, each under the name of its variable.
 
     Raises:
-        InvalidInput: one of them is not set.
+        InvalidInput: a variable is not set.
     """
     names = [name for name in os.environ.get("PULLCORD_SECRETS", "").split(",") if name.strip()]
     found = {name.strip(): os.environ.get(name.strip(), "") for name in names}
@@ -35,7 +35,7 @@ def from_environment() -> dict[str, str]:
 
 
 def sealed(command: T) -> T:
-    """What somebody has typed, with references in the place of secrets. Loads nothing without."""
+    """Return the command with references in place of secrets. Without secrets it loads nothing."""
     if not (known := from_environment()):
         return command
     return sealing.sealed(command, secrets.Secrets(known))

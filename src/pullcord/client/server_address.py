@@ -1,4 +1,4 @@
-"""Which server is meant, and the credential that goes to it and to no other."""
+"""The address of the chosen server, and the credential that only this server gets."""
 
 import os
 from typing import NamedTuple
@@ -8,21 +8,21 @@ from pullcord.errors import InvalidInput
 
 
 class ServerAddress(NamedTuple):
-    """A server as somebody has named it."""
+    """The address of a server, as the user gave it."""
 
     url: str
     is_tls: bool
     host: str
     port: int
-    name: str  # as it is called in a request
+    name: str  # the host name in a request
     path: str
 
 
 def address(url: str, *, insecure: bool) -> ServerAddress:
-    """Read where a server is.
+    """Return the address of a server.
 
     Raises:
-        InvalidInput: that cannot be one, or a token would go over the network in the clear.
+        InvalidInput: it cannot be an address, or a token would cross the network unencrypted.
     """
     scheme, has_scheme, rest = url.partition("://")
     name, _, path = rest.partition("/")
@@ -64,10 +64,10 @@ def _host_and_port(name: str, usual: int) -> tuple[str, int]:
 
 
 def token(file: str | None) -> str:
-    """The credential, from a file or the environment.
+    """Return the credential, from a file or the environment.
 
     Raises:
-        InvalidInput: there is none, or it cannot be one. It is not shown.
+        InvalidInput: there is none, or it cannot be one. The error does not show it.
     """
     where = "PULLCORD_TOKEN"
     said = os.environ.get(where, "")

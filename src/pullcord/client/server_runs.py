@@ -1,4 +1,4 @@
-"""A server as a command uses it: the same runs, words and errors as those of a store."""
+"""A server's runs for the commands, with the same words and errors as those of a store."""
 
 import os
 import time
@@ -31,8 +31,8 @@ else:
 T = TypeVar("T")
 _PAGE: Final = 100  # runs in one answer
 _RECORDS: Final = 500
-_NOT_SENT: Final = ("by", "source", "via")  # the server knows
-_UNKNOWN_CALL: Final = "-"  # of a question that is not open: the server says what became of it
+_NOT_SENT: Final = ("by", "source", "via")  # the server adds these itself
+_UNKNOWN_CALL: Final = "-"  # for a question that is not open: the server explains why
 
 
 class MeReply(msgspec.Struct):
@@ -74,7 +74,7 @@ class _Questions(msgspec.Struct):
 
 
 class ServerRuns:
-    """One server, for one command."""
+    """The runs of one server, for one command."""
 
     def __init__(self, client: Client) -> None:
         self.client = client
@@ -86,7 +86,7 @@ class ServerRuns:
         return the_one(said, [check_id(one) for one in found])
 
     def command(self, run_id: str, command: Command) -> Ack:
-        """A lost connection is tried again with the same key: it is decided once."""
+        """Send a command. It retries a lost connection with the same key, so it counts once."""
         check_id(run_id)
         command = check_command(sealed(command))
         fields = msgspec.structs.asdict(command)
@@ -98,7 +98,7 @@ class ServerRuns:
         return error_of(answer) or read_answer(self.where, answer, Ack)
 
     def note_shown(self, run_id: str, said: object) -> None:
-        pass  # the server has handed it to us, and notes that itself
+        pass  # the server sent it and records that itself
 
     def glance(self, run_id: str) -> Glance:
         brief = self._get(f"/runs/{check_id(run_id)}", _BriefShown).panel
@@ -109,7 +109,7 @@ class ServerRuns:
         return {one.question: one.call for one in (*found.cards, *found.questions)}
 
     def me(self) -> MeReply:
-        """Who we are there, and what we may do."""
+        """Return the name and the right that the server gives to our token."""
         return self._get("/me", MeReply)
 
     def ids(self, states: Iterable[RunState], limit: int) -> list[str]:
@@ -157,7 +157,7 @@ class ServerRuns:
         return self._get(f"/inbox{only}", shapes.Inbox)
 
     def begin(self, verb: str, run_id: str | None, said: dict[str, Any]) -> str:
-        """Whoever got no answer looks whether the run is there: it is not started twice."""
+        """Start a run. Without an answer, look whether the run exists, and start nothing twice."""
         path = f"/runs/{run_id}/{verb}" if run_id else "/runs"
         made = said.get("run_id") or os.urandom(4).hex()
         body = {k: v for k, v in said.items() if v is not None} | {"run_id": made}
@@ -173,7 +173,7 @@ class ServerRuns:
         return check_id(read_answer(self.where, answer, _Started).run)
 
     def switch(self, act: str, kind: str, name: str, reason: str) -> dict[str, Any]:
-        """Pull the kill switch there, release it, or see how it stands."""
+        """Engage or release the server's kill switch, or return its state."""
         if act == "status":
             return self._get("/kill-switch", dict[str, Any])
         body = {"reason": reason} | ({kind: name} if kind else {})
@@ -190,14 +190,14 @@ class ServerRuns:
                 continue
             place, what = shapes.item(run_id, event)
             if place <= after:
-                continue  # it is told anew, without what may not be shown; a terminal has shown it
+                continue  # sent again without withdrawn content; a terminal has printed it
             after = place
             yield place, what
             if shapes.is_the_end(what):
                 return
 
     def _is_over(self, run_id: str, after: Any) -> bool:
-        """The run has ended before that place."""
+        """Return whether the run ended before that place."""
         seen = self.panel(run_id)
         if not seen.ended or after.seq > seen.seq:
             return False
@@ -229,8 +229,10 @@ class ServerRuns:
 
 @contextmanager
 def reach(asked: Any) -> Generator[ServerRuns]:
-    """Raises:
-    InvalidInput: the address or the token cannot be one; nothing was sent.
+    """Open a client for the server.
+
+    Raises:
+        InvalidInput: the address or the token cannot be one; nothing was sent.
     """
     if getattr(asked, "signed", None):
         raise InvalidInput(

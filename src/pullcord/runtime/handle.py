@@ -1,4 +1,4 @@
-"""A run in the hands of whoever started it or found it: look, wait, and pull the cord."""
+"""A handle of one run: follow it, wait for it, and control it."""
 
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
@@ -44,7 +44,7 @@ _AT_REST = (*TERMINAL, RunState.PAUSED)
 
 
 class Signed(TypedDict, total=False):
-    """Who asks, why and by which way: the same words for every control."""
+    """The signature of a control: who asks, why, and how the request came."""
 
     by: str
     reason: str
@@ -68,13 +68,16 @@ class Forks(Protocol):
     ) -> "RunHandle": ...
 
     async def let_go(self, run_id: str) -> None:
-        """Wait until this process does not drive the run, if it does."""
+        """Wait until this process does not drive the run."""
         ...
 
 
 class RunHandle(Generic[Result]):
-    """One run, and what its agent returns. Every control returns when it is durable, with an `Ack`
-    that names the winner."""
+    """One run, whose agent returns a `Result`.
+
+    Every control returns an `Ack` as soon as its record is durable. The `Ack` names the record that
+    decided.
+    """
 
     def __init__(self, run_id: str, journal: Journal, forks: Forks) -> None:
         self.id = run_id
@@ -87,15 +90,15 @@ class RunHandle(Generic[Result]):
     # --- pull the cord ---
 
     async def pause(self, *, now: bool = False, **who: Unpack[Signed]) -> Ack:
-        """I am coming back: nothing new starts, what is under way finishes, everything is kept."""
+        """Pause the run: nothing new starts, work under way finishes, everything is kept."""
         return await ask(self, Pause(now=now, **_by(who)))
 
     async def resume(self, instruction: str | None = None, **who: Unpack[Signed]) -> Ack:
-        """Go on from here, optionally with something new to know."""
+        """Resume the run, optionally with an instruction."""
         return await ask(self, Resume(instruction=instruction, **_by(who)))
 
     async def redirect(self, instruction: str, **who: Unpack[Signed]) -> Ack:
-        """I have new information: it rewrites what comes next, and is handed over once."""
+        """Give the agent an instruction: it changes the next work, and is delivered once."""
         return await ask(self, Redirect(instruction=instruction, **_by(who)))
 
     async def answer(self, question: str, value: Any = None, **who: Unpack[Signed]) -> Ack:
@@ -103,20 +106,22 @@ class RunHandle(Generic[Result]):
         return await ask(self, Answer(question=question, value=dump(value), **_by(who)))
 
     async def approve(self, question: str, *, call: str = "", **who: Unpack[Signed]) -> Ack:
-        """Allow the call that an approval asks about, and no other. `call`: the digest that was
-        shown."""
+        """Allow the call that an approval asks about, and no other. `call`: the shown digest."""
         return await ask(self, Approve(question=question, call=call, **_by(who)))
 
     async def edit(
         self, question: str, args: Mapping[str, Any], *, call: str = "", **who: Unpack[Signed]
     ) -> Ack:
-        """Put these arguments in place of those that an approval asks about. Nothing is allowed by
-        it: the run asks anew, about the call as it is now. `call`: the digest that was shown."""
+        """Replace the arguments of the call that an approval asks about.
+
+        This allows nothing: the run asks again, about the call with these arguments. `call`: the
+        shown digest.
+        """
         edited = Edit(question=question, call=call, args=dump(args), **_by(who))
         return await ask(self, edited)
 
     async def deny(self, question: str, **who: Unpack[Signed]) -> Ack:
-        """Do not allow it. The reason is what the agent is told."""
+        """Refuse the call that an approval asks about. The agent is told the reason."""
         return await ask(self, Deny(question=question, **_by(who)))
 
     async def cancel(
@@ -129,8 +134,11 @@ class RunHandle(Generic[Result]):
         quarantine: bool = False,
         **who: Unpack[Signed],
     ) -> Ack:
-        """Stop, keep what you have. Nothing starts after this, ever. What can be undone is undone,
-        newest first, down to the step `back_to`, which is kept."""
+        """Cancel the run and keep what is done. Nothing starts after this, ever.
+
+        Pullcord undoes the effects that can be undone, newest first, down to the step `back_to`.
+        That step itself is kept.
+        """
         stop = Cancel(
             now=now,
             undo=undo,
@@ -142,31 +150,37 @@ class RunHandle(Generic[Result]):
         return await ask(self, stop)
 
     async def undo(self, step: str = "", *, back_to: str = "", **who: Unpack[Signed]) -> Ack:
-        """Have what a cancelled or failed run has left behind undone, or try that again: all of
-        it, one step, or what was done after the step `back_to`. A process that knows its agent
-        does it."""
+        """Undo the effects of a cancelled or failed run, or try that again.
+
+        That means all of them, one step, or all steps after `back_to`. A process that knows the
+        agent does it.
+        """
         return await ask(self, Undo(step=step, back_to=back_to, **_by(who)))
 
     async def settle(self, item: str, **who: Unpack[Signed]) -> Ack:
-        """I have dealt with this attention item."""
+        """Mark an attention item as dealt with."""
         return await ask(self, Settle(item=item, **_by(who)))
 
     async def raise_limits(self, caps: Mapping[str, float], **who: Unpack[Signed]) -> Ack:
-        """It may use more: `{"steps": 80}`; also `tool_calls`, `tokens`, `usd`, `working_s`, as its
-        limits have them. A run that was paused because it had reached one of them goes on."""
+        """Raise limits of the run: `steps`, `tool_calls`, `tokens`, `usd`, `working_s`.
+
+        `{"steps": 80}` raises one. A run that was paused at a limit goes on.
+        """
         return await ask(self, Raise(caps=check_counts(caps), **_by(who)))
 
     async def signal(self, name: str, **who: Unpack[Signed]) -> Ack:
-        """What `External(name)` among its limits waits for has happened."""
+        """Report the event that `External(name)` among the run's limits waits for."""
         return await ask(self, Signal(name=name, **_by(who)))
 
     async def rename(self, title: str, **who: Unpack[Signed]) -> Ack:
-        """Give it a title, by which people tell it from others; also after it has ended."""
+        """Give the run a title, by which people tell it from others. It may have ended."""
         return await ask(self, Rename(title=title, **_by(who)))
 
     async def forget(self, *, drop_thread_name: bool = False, **who: Unpack[Signed]) -> Ack:
-        """Delete what was said and done in it, now that it has ended and nobody needs it; its
-        children are runs of their own (`Runtime.forget` has them too). That it ran is kept."""
+        """Delete the content of an ended run, and keep the fact that it ran.
+
+        Its children are runs of their own; `Runtime.forget` includes them.
+        """
         asked = Forget(drop_thread_name=drop_thread_name, **_by(who))
         ack = await self._journal.retention.forget(self.id, asked)
         if ack.holds:
@@ -174,7 +188,7 @@ class RunHandle(Generic[Result]):
         return ack
 
     async def used(self) -> Used:
-        """Return what it, and everybody who works for it, has used of its limits."""
+        """Return how much of its limits this run and its children have used."""
         return await self._journal.families.used(self.id)
 
     # --- look and wait ---
@@ -184,8 +198,10 @@ class RunHandle(Generic[Result]):
         return await self._journal.load(self.id)
 
     async def events(self, *, after: Cursor = START) -> AsyncGenerator[Item]:
-        """Yield everything after `after`, then what happens, until the run has ended. No gap, no
-        duplicate. Of a quarantined run, what it said and found is left out."""
+        """Yield every record and live text after `after`, until the run has ended.
+
+        There is no gap and no duplicate. For a quarantined run the content is left out.
+        """
         run = await self.snapshot()
         if run.ended and after.seq >= run.state_seq:
             return
@@ -197,10 +213,10 @@ class RunHandle(Generic[Result]):
                         return
 
     async def wait_for(self, *states: RunState) -> Run:
-        """Wait until the run is in one of these states and return it as it was then.
+        """Wait until the run is in one of these states, and return it as it was then.
 
         Raises:
-            NotReached: it has ended in another.
+            NotReached: it has ended in another state.
         """
         run = await self.snapshot()
         if run.state in states:
@@ -217,8 +233,7 @@ class RunHandle(Generic[Result]):
         raise NotReached(self.id, wanted=" or ".join(states), state=run.state)
 
     async def receipt(self) -> Receipt:
-        """Wait until a stop is in effect, or the run has ended, and whatever of it was to be undone
-        is; return what it left behind."""
+        """Wait for a stop or an end, and for its undos; return the account of it."""
         run = await self.wait_for(*_AT_REST)
         if run.ended and is_anything_left_to_undo(run):
             async with aclosing(
@@ -231,7 +246,7 @@ class RunHandle(Generic[Result]):
         return await self._journal.for_people(lambda look: look.receipt(self.id))
 
     async def result(self) -> Result:
-        """Wait until the run has ended and return what the agent returned.
+        """Wait until the run has ended, and return its agent's result.
 
         Raises:
             RunFailed, RunCancelled, RunStopped: there is no result.
@@ -241,7 +256,7 @@ class RunHandle(Generic[Result]):
             self._journal.changes.subscribe(self.id, after=Cursor(run.seq))
         ) as stream:
             while not run.ended:
-                await self._forks.let_go(self.id)  # as long as this process drives it, it tells
+                await self._forks.let_go(self.id)  # while this process drives the run
                 _, item = await anext(stream)
                 if isinstance(item, Record):
                     evolve(run, item)
@@ -258,9 +273,13 @@ class RunHandle(Generic[Result]):
         limits: Given = None,
         on_exhausted: Then | None = None,
     ) -> "RunHandle[Result]":
-        """Start a new run that finds everything answered which this one had finished up to record
-        `at` (default: all of it). This one is not touched. What it has used of its limits counts
-        for the new one, which has the same, or those it is given."""
+        """Start a new run in which the steps that this one finished are answered.
+
+        These are the steps up to record `at`; the default is all of them.
+
+        This run is not changed. Its usage counts against the new run's limits. These are the same,
+        unless the caller gives others.
+        """
         return await self._forks.fork(
             self.id,
             at=at,
@@ -271,16 +290,16 @@ class RunHandle(Generic[Result]):
         )
 
     async def ask_aside(self, question: str, *, by: str = "program") -> "RunHandle":
-        """Ask about this run without disturbing it: a run of its own answers from a copy of what
-        is known so far, and does nothing else. For agents that talk to a model.
+        """Ask about this run: a run of its own answers from a copy of the conversation so far.
 
-        This run is not touched: if it was paused it still is, and resume goes on where it was.
+        That run does nothing else. It works for agents that talk to a model. This run is not
+        changed: a paused run stays paused, and resume goes on where it was.
         """
         check_text(question, field="question", empty=False)
         return await self._forks.fork(self.id, aside=question, by=by)
 
     async def try_again(self, *, by: str = "program") -> "RunHandle[Result]":
-        """Try a failed run again: what it had finished is not repeated, what failed is."""
+        """Try a failed run again: finished steps are not repeated, the failed step is."""
         run = await self.snapshot()
         if run.state is not RunState.FAILED:
             raise NotReached(self.id, wanted=RunState.FAILED, state=run.state)
@@ -288,7 +307,7 @@ class RunHandle(Generic[Result]):
 
 
 async def ask(run: RunHandle, command: Command) -> Ack:
-    """Have any control decided. Of a stop: what goes on in this process all the same is named."""
+    """Send any control. After a stop, name the work that still goes on in this process."""
     ack = await run._journal.command(run.id, command)  # pyright: ignore[reportPrivateUsage]
     if isinstance(command, Pause | Cancel):
         await name_if_stopped(run._journal, run.id)  # pyright: ignore[reportPrivateUsage]

@@ -1,4 +1,4 @@
-"""How a step can end other than well, and an error as text that can be stored."""
+"""The errors with which a step can end, and the text that the journal stores of an error."""
 
 from typing import Final
 
@@ -8,7 +8,7 @@ _ERROR_CHARS: Final = 4000
 
 
 class Cut(Exception):
-    """The process of a tool was stopped, by the warden's word."""
+    """The warden reported that the tool's process was stopped."""
 
     def __init__(self, ended: ToolEnd) -> None:
         super().__init__(ended.why or f"stopped ({ended.rung})")
@@ -16,34 +16,34 @@ class Cut(Exception):
 
 
 class Lost(Exception):
-    """Nobody can say what became of a process tool: whoever held it is gone."""
+    """The outcome of a process tool is unknown: its warden is gone."""
 
 
 class ResultLost(Exception):
-    """A tool ran to its end, and what came out of it cannot be stored."""
+    """A tool ran to its end, but its result cannot be stored."""
 
 
 class ToolFailed(Exception):
-    """A process tool raised: what it said, in words, and where in its own code."""
+    """A process tool raised an error: its text, and the line of the tool's own code."""
 
     def __init__(self, error: str, *, at: str = "", traceback: str = "") -> None:
         super().__init__(error)
         self.error, self.at, self.traceback = error, at, traceback
         if traceback:
-            self.add_note(traceback)  # for the log: the process that it happened in is gone
+            self.add_note(traceback)  # for the log: the process that raised it is gone
 
 
 class Vanished(ToolFailed):
-    """Its process ended without a word: what it had done by then, nobody knows."""
+    """The tool's process ended without an answer: its effects are unknown."""
 
 
 def described(error: BaseException) -> str:
-    """An error as text that can be stored, whatever is in it."""
+    """Return an error as text that the journal can store, whatever it contains."""
     if isinstance(error, ToolFailed):
         return error.error[:_ERROR_CHARS]
     try:
         said = str(error).strip().encode(errors="backslashreplace").decode().replace("\0", "\\0")
-    except BaseException:  # even that may fail, and must not take the run with it
+    except BaseException:  # even str() may fail, and must not end the run
         said = "it cannot say what it is"
     if isinstance(error, ResultLost):
         return said[:_ERROR_CHARS]

@@ -1,8 +1,8 @@
 """One attempt of a step, from its durable intent to its durable outcome.
 
-What is cut is only the user's function: a task of its own, or a tree of processes. The task
-around it, which records the outcome, is never cancelled: an outcome that arrives in the same
-instant as a cancel is kept.
+A cut stops only the user's function: a task of its own, or a tree of processes. No control cancels
+the task around it, which records the outcome. So an outcome that arrives in the same instant as a
+cancel is kept.
 """
 
 import asyncio
@@ -40,12 +40,12 @@ from pullcord.warden.frames import own_place, own_traceback
 Record = Callable[[Wanted], Awaitable[list[Event]]]
 Call = Callable[[], Awaitable[Any]]
 Pass = Callable[[Event], Awaitable[Event]]
-_NUDGE_S: Final = 0.5  # how long a call may take to see that its connection was shut
-_WARDEN_S: Final = 3.0  # what the warden may take beyond its ladder before it is not believed in
+_NUDGE_S: Final = 0.5  # how long a call may take to notice its closed connection
+_WARDEN_S: Final = 3.0  # how long the warden may take beyond its ladder before we give up on it
 
 
 class Flight:
-    """A step under way. `landed` is its outcome as recorded; None: nobody could record it."""
+    """A step under way. `landed` returns its recorded outcome. None: it could not be recorded."""
 
     def __init__(
         self,
@@ -68,26 +68,26 @@ class Flight:
         self.step, self.name, self.attempt, self.manner = step, name, attempt, manner
         self.begun_seq = begun_seq
         self.rung: Rung = ""
-        self.is_held = False  # it stands still, at a checkpoint of its own or frozen
-        self.is_redirected = False  # it was stopped because somebody said something new
-        self.is_withheld = False  # a guard has found something in what came of it
+        self.is_held = False  # it stands still, at its own checkpoint or frozen
+        self.is_redirected = False  # an instruction from a person stopped it
+        self.is_withheld = False  # a guard found something in its outcome
         self.value: Any = None
         self.error: BaseException | None = None
         self._record, self._later, self._clock, self._alarms = record, later, clock, alarms
-        self._passed = passed  # what may be recorded of an outcome
-        self._refusal = refusal  # why nothing may be called now, if so
+        self._passed = passed  # returns the outcome that may be recorded
+        self._refusal = refusal  # why nothing may start now; empty: it may
         self._licensed = licensed  # returns when this process may act
-        self._testify = testify  # records what became of it when the run is another's
-        self.started = started  # what it starts beside itself, if that is looked at
-        self._left: tuple[str, ...] = ()  # of that, and of itself: what goes on although it was cut
-        self.spent: Spent | None = None  # what it has cost so far, if it costs anything
-        self.transport: Callable[[], bool] | None = None  # closes what it talks through, if any
-        self.halt: Callable[[], None] | None = None  # stops the thread it runs in, if that can be
+        self._testify = testify  # records a late result for another owner of the run
+        self.started = started  # the work that it starts, if that is watched
+        self._left: tuple[str, ...] = ()  # work that goes on although it was cut, perhaps its own
+        self.spent: Spent | None = None  # its cost so far, if any
+        self.transport: Callable[[], bool] | None = None  # closes its connection, if it has one
+        self.halt: Callable[[], None] | None = None  # stops its thread, if that is possible
         self._process: Process | None = None
         self._is_freezing = False
         self._has_begun = False  # its function was called
         self._is_timed_out = False
-        self._doubt = ""  # why nobody knows what became of it
+        self._doubt = ""  # why its outcome is unknown
         self._left_s = manner.timeout_s
         self._running_since = 0.0
         self._abandoned: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -108,7 +108,7 @@ class Flight:
         return self.landed
 
     def take(self, process: Process) -> bool:
-        """From here on it is this process that has to be stopped. False: do not start it."""
+        """Make this process the thing to stop. False: the step was cut, do not start it."""
         if self.rung:
             return False
         self._process = process
@@ -116,7 +116,7 @@ class Flight:
 
     @property
     def is_working(self) -> bool:
-        """Its function was called, and that or what it has started has not come to an end."""
+        """Whether its function was called, and that or the work it started still goes on."""
         is_inside = self._inner is not None and not self._inner.done()
         return self._has_begun and (is_inside or bool(self.started and self.started.goes_on))
 
@@ -126,10 +126,10 @@ class Flight:
     # --- stopping it ---
 
     def stop(self, *, doubt: str = "") -> None:
-        """Begin to climb the ladder, and in the end let go of it and say so.
+        """Begin to climb the ladder. At the last rung, let go of the step and record that.
 
-        `doubt`: what cuts it, if that is nobody's decision about this run (a shutdown, the kill
-        switch), so that an effect it may have had is for a person to judge.
+        `doubt`: why it is cut, if no person decided that (a shutdown, the kill switch). A person
+        then has to judge whether it had an effect.
         """
         if self.rung:
             return
@@ -137,8 +137,11 @@ class Flight:
         self._climb()
 
     def hurry(self) -> None:
-        """The second press: the next rungs come at once. But each in a turn of the loop of its own:
-        of two cancellations in one turn a task hears one."""
+        """Climb the next rung at once: the second press.
+
+        Each rung gets its own turn of the loop: of two cancellations in one turn a task sees only
+        one.
+        """
         if self._rungs == 1 and not self._is_hurried:
             self._is_hurried = True
             self._ladder.off()
@@ -184,7 +187,7 @@ class Flight:
     # --- standing still ---
 
     def obey(self, order: Order) -> None:
-        """Do what a control means for it. The same order again changes nothing."""
+        """Carry out an order. The same order again changes nothing."""
         match order:
             case "go on":
                 self.unpause()
@@ -201,7 +204,7 @@ class Flight:
 
     @property
     def _is_over(self) -> bool:
-        """It has ended, and what came of it is about to be recorded."""
+        """Whether it has ended, and its outcome is about to be recorded."""
         return self._inner is not None and self._inner.done()
 
     def _stand_still(self, order: Order) -> None:
@@ -217,7 +220,7 @@ class Flight:
                 self.hold()
 
     def unpause(self) -> None:
-        """The run goes on, or what stands still may use the last of its time."""
+        """Let it go on: the run resumes, or a frozen step may use its last time."""
         self._hold.off()
         if self._is_freezing and self._process:
             self._is_freezing = False
@@ -225,15 +228,18 @@ class Flight:
             self.go_on()
 
     def lapse(self) -> None:
-        """Its owner may not act now. What the warden holds stands still by itself, so its time
-        stops; an open answer of a model is waited for, and then cut."""
+        """Hold it, because this process may not act now.
+
+        The warden freezes its processes by itself, so their time stops here. An open answer of a
+        model gets `hold_s`, and is then cut.
+        """
         if self._process:
             self._stop_timer()
         elif self.manner.on_pause == "hold" and not self.rung and not self._hold.is_set:
             self._hold.set(self.manner.hold_s)
 
     def renewed(self) -> None:
-        """Its owner may act again."""
+        """Let it go on, because this process may act again."""
         self._hold.off()
         if self._process and not self.is_held:
             self._start_timer()
@@ -243,7 +249,7 @@ class Flight:
         return self._is_freezing and self.is_held
 
     def hold(self) -> None:
-        """It stands still: its time stops."""
+        """Mark it as standing still, and stop its time."""
         if not self.is_held:
             self.is_held = True
             self._stop_timer()
@@ -276,7 +282,7 @@ class Flight:
     async def _fly(self, call: Call) -> list[Event] | None:
         inner = self._inner = asyncio.create_task(self._carry_out(call))
         if self.rung:
-            inner.cancel()  # cut before it began: a task that is cancelled first never runs
+            inner.cancel()  # cut before it began: a task cancelled before its first turn never runs
         self._start_timer()
         try:
             await asyncio.wait({inner, self._abandoned}, return_when=asyncio.FIRST_COMPLETED)
@@ -302,7 +308,7 @@ class Flight:
     async def _carry_out(self, call: Call) -> Any:
         _FLIGHT.set(self)
         STARTER.set(self.started)
-        await self._licensed()  # the last look: between it and the call nothing is awaited
+        await self._licensed()  # the last check: nothing is awaited between it and the call
         if refused := self._refusal():
             self.rung = self.rung or "cooperative"
             raise NotStarted(refused)
@@ -312,7 +318,7 @@ class Flight:
         except (SystemExit, KeyboardInterrupt) as error:  # asyncio would end the whole loop
             raise ToolFailed(described(error)) from None
         finally:
-            STARTER.set(None)  # so that only what goes on refers to it
+            STARTER.set(None)  # so that only ongoing work refers to it
 
     def _outcome(self, inner: asyncio.Task[Any]) -> Event:
         if inner.cancelled():
@@ -324,7 +330,7 @@ class Flight:
         if isinstance(self.error, Lost) and self.effect == "once":
             return StepInDoubt(step=self.step, attempt=self.attempt, why=described(self.error))
         if self.error is not None and self.rung and not isinstance(self.error, ResultLost):
-            return self._cut()  # its way of saying that it was stopped
+            return self._cut()  # this error is its reaction to the stop
         if self.error is None:
             try:
                 self.value = inner.result()
@@ -332,12 +338,12 @@ class Flight:
                 return StepFinished(
                     step=self.step, attempt=self.attempt, result=result, still_running=self._left
                 )
-            except InvalidInput as refused:  # it happened, but nobody could ever read what came out
+            except InvalidInput as refused:  # it happened, but its result can never be read
                 self.error = ResultLost(f"it happened, but {described(refused)}")
         return self._failed(self.error)
 
     async def _decide(self, outcome: Event) -> list[Event]:
-        """Record what became of it, together with what makes people look at it, if anything."""
+        """Record the outcome, together with attention items and costs, if any."""
         outcome = await self._as_it_may_be(outcome)
         with_it: list[Event] = []
         if self._is_doubtful(outcome):
@@ -355,20 +361,20 @@ class Flight:
             return recorded[:1]
         recorded = await self._record(outcome)
         if self.spent is not None:
-            await self._record(self.spent)  # it was paid for, whatever became of it
+            await self._record(self.spent)  # the cost counts, whatever the outcome
         return recorded
 
     def _is_doubtful(self, outcome: Event) -> bool:
-        """Nobody knows whether it happened. Its agent may be told; people are to know too."""
+        """Return whether people have to know that the step may have happened."""
         is_told = isinstance(outcome, StepFailed) and outcome.happened == "maybe"
         return isinstance(outcome, StepInDoubt) or (is_told and self.effect == "once")
 
     async def _as_it_may_be(self, outcome: Event) -> Event:
-        """Without what a guard has found in it: nobody is to see that, nor the agent."""
+        """Return the outcome without the text that a guard found, for people and the agent."""
         passed = await self._passed(outcome) if self._passed else outcome
         if passed != outcome:
             said = passed.error if isinstance(passed, StepFailed) else ""
-            self.value, self.error = None, ToolFailed(said) if said else None  # without its place
+            self.value, self.error = None, ToolFailed(said) if said else None  # without its line
             self.is_withheld = True
         return passed
 
@@ -380,7 +386,7 @@ class Flight:
         return self._failed_or_in_doubt(happened)
 
     def _failed_or_in_doubt(self, happened: Literal["", "yes", "maybe"]) -> Event:
-        """What may have happened is asked of the tool, if it can say; else its agent is told."""
+        """Return a doubt for the tool's probe to settle, or a failure for the agent."""
         assert self.error is not None
         step, attempt, why = self.step, self.attempt, described(self.error)
         left = self._left
@@ -400,7 +406,7 @@ class Flight:
         )
 
     def _raised_in(self, error: BaseException) -> tuple[str, str]:
-        """Where in a sync tool's own code. An async one raises where it is awaited."""
+        """Return the line and traceback in a sync tool's own code. (Async: where awaited.)"""
         if isinstance(error, ToolFailed):
             return error.at, error.traceback
         is_sync = self.manner.run_in == "thread"
@@ -435,7 +441,7 @@ class Flight:
         )
 
     async def _let_go(self, inner: asyncio.Task[Any]) -> list[Event] | None:
-        """It ignores every way of stopping it. Say so, and keep what still comes out of it."""
+        """Record that it ignores every stop, and keep its late result."""
         itself = "a thread, which cannot be stopped" if self.manner.run_in == "thread" else ""
         self._left = (itself or IGNORES, *self._left)
         outcome = self._cut()
@@ -451,7 +457,7 @@ class Flight:
         return AttentionRaised(item=self.step, kind="not_stoppable", text=text)
 
     def _too_late_to_be_undone(self, run: Run) -> list[Event]:
-        """Its run has ended: what it has done all the same is for a person to have undone."""
+        """Return an item for a person, if its effect came after the end of its run."""
         known = run.steps[self.step]
         if not run.ended or not known.late_seq or not known.undoable:
             return []
@@ -471,11 +477,14 @@ class Flight:
         except Fenced:
             await self._tell_who_owns_it(inner)
         except Exception:
-            pass  # the journal is closed: nobody is left to be told
+            pass  # the journal is closed: nobody is left to read it
 
     async def _tell_who_owns_it(self, inner: asyncio.Task[Any]) -> None:
-        """Its run is another's. What it has done all the same is evidence there; and so is that
-        nothing of it goes on any more. What still goes on is heard of when it ends."""
+        """Record the late result for the new owner of the run, as evidence.
+
+        It also tells that owner that nothing of the step goes on. If it still goes on, wait for its
+        end.
+        """
         if not inner.done():
             inner.add_done_callback(lambda _: self._later(self._tell_who_owns_it(inner)))
             return
@@ -491,12 +500,12 @@ class Flight:
         try:
             await self._testify(late)
         except PullcordError:
-            pass  # the journal is closed, or cannot be reached: nobody is left to be told
+            pass  # the journal is closed or out of reach: nobody is left to read it
 
 
 _FLIGHT: Final[ContextVar[Flight | None]] = ContextVar("pullcord-flight", default=None)
 
 
 def current_flight() -> Flight | None:
-    """The step in whose function this is called, if any."""
+    """Return the step in whose function this is called, or None."""
     return _FLIGHT.get()

@@ -1,11 +1,11 @@
-"""How what an agent does is known again when the agent is entered anew.
+"""Identifies an agent's actions, so that they are known again when the agent is entered again.
 
-A step is its scope, its name, its `key` or else the digest of its arguments, and how many like it
-came before. That is fixed when the step is *called*: the order in which steps finish, or a new
-step in between, does not make another out of it.
+A step's identity is its scope, its name, its `key` or else the digest of its arguments, and how
+many equal steps came before. It is fixed when the step is *called*. Neither the order in which
+steps finish nor a new step in between changes it.
 
-An id ends in a hash. Since `LONG_IDS` that has 130 bits: nobody finds two calls with one id. A run
-keeps the ids that it began with, and a fork those of its source (docs/decisions/0048).
+An id ends in a hash. Since `LONG_IDS` that has 130 bits, so nobody finds two calls with one id. A
+run keeps the ids that it began with, and a fork those of its source (docs/decisions/0048).
 """
 
 import re
@@ -19,17 +19,17 @@ from typing import Final, NamedTuple
 from pullcord.core.text.secrets import Secrets
 from pullcord.core.values import dump
 
-LONG_IDS: Final = 1  # `Created.ids` of a run that is born now; those before it have none
+LONG_IDS: Final = 1  # `Created.ids` of a new run; older runs have none
 _NOT_ID: Final = re.compile(r"[^0-9A-Za-z]+")
 _HASH_CHARS: Final = 26  # of five bits each
 _SLUG_CHARS: Final = 24
-_EARLY_HASH_CHARS: Final = 10  # of four
+_EARLY_HASH_CHARS: Final = 10  # of four bits each
 _EARLY_SLUG_CHARS: Final = 40
 _EARLY_DIGEST_CHARS: Final = 16
 
 
 class Identity(NamedTuple):
-    """Who a step is. `id` says it all, shortly; the rest is for finding one that has changed."""
+    """The identity of a step: `id` in short. The other fields find a step that has changed."""
 
     id: str
     name: str
@@ -39,13 +39,13 @@ class Identity(NamedTuple):
 
 
 class Scope:
-    """Names things in the order they are called. Concurrent repeats get a scope each."""
+    """Names steps in the order of their calls. Concurrent repeats get a scope each."""
 
     def __init__(
         self, path: str = "", secrets: Secrets | None = None, *, ids: int = LONG_IDS
     ) -> None:
         self.path, self.ids = path, ids
-        self._secrets = secrets or Secrets()  # what names and arguments are read without
+        self._secrets = secrets or Secrets()  # removed from names and arguments
         self._seen: Counter[tuple[str, ...]] = Counter()
 
     def branch(self, name: str) -> "Scope":
@@ -68,7 +68,7 @@ class Scope:
         return Identity(made, name, self.path, digest, place)
 
     def other(self, kind: str, name: str = "") -> str:
-        """An id for something that is known by its kind and order alone."""
+        """Return an id for something that only its kind and order identify."""
         name = self._secrets.seal(name)
         nth = self._nth(kind, name)
         return named(self.ids, name or kind, self.path, kind, name, nth)
@@ -79,8 +79,10 @@ class Scope:
 
 
 def named(ids: int, readable: str, *parts: object, early_chars: int = _EARLY_HASH_CHARS) -> str:
-    """An id made of something people can read and the hash of what counts; as the runs with these
-    `ids` have them. None is longer than 64 characters, also with what is put before and behind."""
+    """Return an id of a readable part and a hash, in the form of runs with these `ids`.
+
+    It has at most 64 characters, including a prefix and a suffix.
+    """
     digest = sha256(dump(list(parts)))
     room = _SLUG_CHARS if ids else _EARLY_SLUG_CHARS
     hashed = digest.hexdigest()[:early_chars]
@@ -91,6 +93,6 @@ def named(ids: int, readable: str, *parts: object, early_chars: int = _EARLY_HAS
 
 
 def new_run_id() -> str:
-    """An id that is easy to say and to type, and will not be made twice."""
+    """Return a new, unique id that is easy to say and to type."""
     letters = "23456789abcdefghjkmnpqrstuvwxyz"
     return "".join(secrets.choice(letters) for _ in range(10))

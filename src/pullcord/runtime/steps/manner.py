@@ -1,4 +1,4 @@
-"""How a step is to be carried out, as its tool or its step has declared it."""
+"""The manner in which a step runs, as its tool or the step itself declares it."""
 
 from typing import Literal
 
@@ -8,13 +8,13 @@ from pullcord.core.events import Effect, RunIn
 
 
 class Manner(msgspec.Struct, frozen=True, kw_only=True):
-    """How a step is carried out, as far as stopping it goes."""
+    """The manner of a step, as far as stopping it is concerned."""
 
     effect: Effect = "once"
     run_in: RunIn = ""
     timeout_s: float | None = None
-    grace_s: float = 2.0  # how long it may take to heed each rung of the ladder
+    grace_s: float = 2.0  # how long it may take to react to each rung of the ladder
     on_pause: Literal["finish", "cancel", "freeze", "hold"] = "finish"
-    hold_s: float = 0.0  # with `hold`: how long it may go on, unseen, before a pause cuts it
+    hold_s: float = 0.0  # with `hold`: how long it may go on unseen before a pause cuts it
     on_redirect: Literal["finish", "cancel"] = "finish"
-    has_probe: bool = False  # its tool can say what became of a call that was cut off
+    has_probe: bool = False  # its tool can tell the outcome of a call that was cut

@@ -1,7 +1,7 @@
-"""What the earlier lives of a run have left: the answers an agent finds when it is entered anew.
+"""The records of a run's earlier lives, as answers for an agent that is entered again.
 
-Built from records, once, when a run is taken. A run that was forked also remembers what the run
-it goes on from had finished, up to the record where it was forked.
+A driver builds it once, when it claims the run. A fork also remembers the finished steps of its
+source, up to the record where it forked.
 """
 
 from collections.abc import Iterable, Sequence
@@ -40,13 +40,13 @@ from pullcord.journal.journal import Journal
 from pullcord.runtime.steps.identity import LONG_IDS, Identity, named
 
 DETACHED: Final = "detached"
-DOUBTS: Final = "doubts"  # how the card about all steps of the runs before is called
-PROBED: Final = "probed-"  # what a tool has said of a step of the runs before
-_ABOUT_STEPS: Final = (DOUBTS, "doubt-", "changed-")  # questions about what is to become of a step
+DOUBTS: Final = "doubts"  # the name of the card about all steps of earlier runs
+PROBED: Final = "probed-"  # a tool's own answer about a step of earlier runs
+_ABOUT_STEPS: Final = (DOUBTS, "doubt-", "changed-")  # questions about the fate of a step
 
 
 class Past(msgspec.Struct):
-    """What became of a step in an earlier life, or in the run this one was forked from."""
+    """The fate of a step in an earlier life, or in the run that this one was forked from."""
 
     name: str
     digest: str
@@ -56,48 +56,48 @@ class Past(msgspec.Struct):
     result: Json = NULL
     error: str = ""
     skipped: bool = False
-    rerun: bool = False  # a person said: run it
-    failures: int = 0  # how many attempts have failed; one that was cut is none
+    rerun: bool = False  # a person chose to run it
+    failures: int = 0  # how many attempts failed; a cut attempt is no failure
     inherited: bool = False
     is_met: bool = False
     args: Json = NULL
     happened: Literal["", "yes", "maybe"] = ""  # it failed, and had its effect, or may have had it
     scope: str = ""
-    continues: bool = False  # of a request to a model: an answer that is cut is gone on with
-    redirected: bool = False  # a redirect has stopped it, and its agent was told so
-    began: bool = True  # False: it was stopped after its intent and before anything of it
-    late: Json | None = None  # what came out of it after all
-    at: str = ""  # where in a sync tool's own code it was raised
+    continues: bool = False  # a request to a model: a cut answer is continued
+    redirected: bool = False  # a redirect stopped it, and the agent was told
+    began: bool = True  # False: it was stopped after its intent and before its function was called
+    late: Json | None = None  # its late result
+    at: str = ""  # the line in a sync tool's own code that raised
 
     @property
     def is_unknown(self) -> bool:
-        """It may not be done twice, it may have happened, and nobody knows what came of it."""
+        """Whether its outcome is unknown, and its effect may not happen twice."""
         is_open = self.began and self.status in ("in_doubt", "interrupted", "started")
         return self.effect == "once" and is_open and not self.redirected
 
 
 class Memory:
-    """Answers by id. What was asked for is marked as met; the rest is what the code has no more."""
+    """Answers by id. It marks each answer that is asked for; the code no longer has the others."""
 
     def __init__(self) -> None:
         self.input: Json = NULL
-        self.ids = 0  # how its ids are made
-        self.model = ""  # that its agent is to use instead of its own
+        self.ids = 0  # the form of its ids
+        self.model = ""  # a model that the agent has to use instead of its own
         self.is_aside = False  # it only answers a question about the run it was forked from
-        self.home: tuple[str, str] | None = None  # the file of its agent, and where that was named
+        self.home: tuple[str, str] | None = None  # its agent's file, and the folder to find it from
         self.steps: dict[str, Past] = {}
         self.refused: dict[str, CallRefused] = {}
         self.values: dict[str, Json] = {}
-        self.own_values: set[str] = set()  # those of this run, not of one it goes on from
+        self.own_values: set[str] = set()  # values of this run itself, not of its source
         self.answers: dict[str, Json] = {}
-        self.approvals: set[str] = set()  # the questions that were approvals
+        self.approvals: set[str] = set()  # the ids of approval questions
         self.texts: dict[str, tuple[str, bool]] = {}
-        self.tripped: dict[str, str] = {}  # what a guard has cut, and which
+        self.tripped: dict[str, str] = {}  # step or part → the guard that cut it
         self.plans: dict[str, list[ItemStarted]] = {}  # plan → its items that have begun
         self.children: dict[str, str] = {}  # child → how it ended, `DETACHED`, or nothing
         self.born: dict[str, str] = {}  # child of this run → its agent
-        self.ancestors: list[str] = []  # the runs this one goes on from
-        self.first_begun_in: dict[str, str] = {}  # step that may have happened → which ancestor
+        self.ancestors: list[str] = []  # the runs that this one goes on from
+        self.first_begun_in: dict[str, str] = {}  # step that may have happened → its ancestor run
         self._places: dict[tuple[str, str, int], str] = {}
         self.spawned: dict[tuple[str, str, int], str] = {}  # scope, agent, place → child
 
@@ -110,9 +110,11 @@ class Memory:
 
     @classmethod
     def left_by(cls, elder: Run, records: Sequence[Record]) -> "Memory":
-        """What a run itself has left for one that goes on from it. Of one that has been quarantined
-        since, only that its steps began. What was undone is gone; of what is still to be undone
-        nobody knows whether it will be."""
+        """Return what a run leaves to a run that goes on from it.
+
+        A quarantined run leaves only that its steps began. Undone steps are gone. A step that is
+        still to be undone is in doubt, because its undo may or may not succeed.
+        """
         memory = cls.of(records)
         if elder.is_quarantined:
             memory = memory._without_contents()
@@ -122,16 +124,17 @@ class Memory:
             if past := memory.steps.get(step):
                 past.status, past.error = "in_doubt", f"it is to be undone in {elder.id}"
         gone = {name for name, child in elder.children.items() if child.taken_back}
-        for child in gone.union(children_to_undo(elder)):  # what it did is undone, or about to be
-            memory.children[child] = ""  # no answer: another goes on from it
+        for child in gone.union(children_to_undo(elder)):  # its work is undone, or about to be
+            memory.children[child] = ""  # no answer: another child goes on from it
         return memory
 
     def inherit(self, elder: str, theirs: "Memory") -> None:
-        """Remember also all that another run knew. Its approvals are not ours to use, and what it
-        had begun and not finished is nobody's to repeat without asking.
+        """Add all that another run knew.
 
-        A word about a step counts in the run in which it was said: nobody has said it of what has
-        been begun since. Only that something happened, or is to be left out, stays true.
+        Its approvals do not count here. Its unfinished work is repeated only after a question.
+
+        An answer about a step counts only in the run where it was given, because the step may have
+        begun again since. Two answers stay true: that a step happened, or that it is left out.
         """
         theirs._settle()
         self.ancestors = [elder, *theirs.ancestors]
@@ -157,8 +160,10 @@ class Memory:
         self.spawned = theirs.spawned | self.spawned
 
     def _settle(self) -> None:
-        """Take in what people have said here of steps of the runs before: what happened, and what
-        is to be left out. That one was to be run is only true if it was, and then it is our own."""
+        """Apply people's answers here about steps of earlier runs: happened, or left out.
+
+        The answer "run it" counts only if the step did run, and then that step is our own.
+        """
         for question, answer in self.answers.items():
             if question.startswith(DOUBTS):
                 for step, past in self.doubts().items():
@@ -181,8 +186,10 @@ class Memory:
         return bare
 
     def told_apart(self, who: Identity) -> Identity:
-        """The same; under another id, if the one it would have is that of a step which it is not:
-        two calls whose hashes are alike, in a run whose ids are short."""
+        """Return the identity, with another id if its id belongs to a different step.
+
+        That happens if two hashes are equal, in a run whose ids are short.
+        """
         while past := self.steps.get(who.id):
             if (past.scope, past.name, past.digest) == (who.scope, who.name, who.digest):
                 break
@@ -190,8 +197,10 @@ class Memory:
         return who
 
     def doubts(self) -> dict[str, Past]:
-        """Steps of the runs that this one goes on from which nobody may repeat unasked: each
-        happened, or may have, and what came of it is not known."""
+        """Return the inherited steps that may not be repeated without a question.
+
+        Each happened, or may have, and its result is unknown.
+        """
         return {
             step: past
             for step, past in self.steps.items()
@@ -199,17 +208,17 @@ class Memory:
         }
 
     def changed(self, scope: str, name: str, place: int, digest: str) -> Past | None:
-        """The step that stood at this place of its scope before, if its arguments were others."""
+        """Return the step that stood at this place of its scope, if its arguments differed."""
         step = self._places.get((scope, name, place))
         past = self.steps.get(step) if step else None
         return past if past and past.digest != digest else None
 
     def trips(self, step: str, part: str, guard: str) -> None:
-        """A guard has cut a part of text, or what came of a step."""
+        """Note that a guard cut a part of text, or the outcome of a step."""
         self.tripped.update(dict.fromkeys(filter(None, (step, part)), guard))
 
     def vanished(self) -> list[tuple[str, Past]]:
-        """What was carried out, and the agent has not asked for in this whole life."""
+        """Return the finished steps that the agent has not asked for in this whole life."""
         mine = [(step, past) for step, past in self.steps.items() if not past.inherited]
         return [(step, p) for step, p in mine if p.status == "finished" and not p.is_met]
 
@@ -247,7 +256,7 @@ class Memory:
                 self._decide(event.step, "interrupted")
                 self.steps[event.step].redirected = event.redirected
                 self.steps[event.step].began = event.began
-            case LateResult(error="") if event.step:  # without: the result of the whole run
+            case LateResult(error="") if event.step:  # without a step: the result of the whole run
                 self.steps[event.step].late = event.result
             case CallRefused():
                 self.refused[event.step] = event
@@ -292,8 +301,10 @@ class Memory:
 
 
 def _as_inherited(past: Past) -> Past | None:
-    """What a run that goes on from another knows of a step of that. None: it is simply begun anew,
-    because it failed without an effect, or may have it twice."""
+    """Return what a fork knows of its source's step. None: the step begins again.
+
+    It then failed without an effect, or may have its effect twice.
+    """
     if past.status == "failed" and (past.effect != "once" or not past.happened):
         return None
     known = msgspec.structs.replace(past, inherited=True, rerun=False)
@@ -305,7 +316,7 @@ def _as_inherited(past: Past) -> Past | None:
 
 
 def chosen(said: Any, step: str) -> tuple[str, Any]:
-    """What an answer says of one step: one word for all, or each by its id."""
+    """Return an answer's choice for one step: one word for all, or one for each id."""
     if isinstance(said, dict):
         named_steps = cast("dict[str, Any]", said)
         said = named_steps.get(step, said if set(named_steps) == {"happened"} else None)
@@ -319,14 +330,14 @@ def chosen(said: Any, step: str) -> tuple[str, Any]:
 
 
 def settled(past: Past, choice: str, result: Json) -> Past:
-    """A step that may have happened, after somebody has said what is to become of it."""
+    """Return a step that may have happened, as a person's choice settles it."""
     if choice == "happened":
         return msgspec.structs.replace(past, status="finished", result=result)
     return msgspec.structs.replace(past, skipped=choice == "skip", rerun=choice == "run")
 
 
 async def remember(journal: Journal, run: Run) -> Memory:
-    """Return what earlier lives of this run have left, and the runs that it was forked from."""
+    """Return the memory of this run's earlier lives and of the runs that it was forked from."""
     line = [(run.id, Memory.of(await journal.read(run.id)))]
     is_aside = line[0][1].is_aside
     source, at = (None, 0) if is_aside else (run.forked_from, run.forked_at)
@@ -334,6 +345,6 @@ async def remember(journal: Journal, run: Run) -> Memory:
         elder = await journal.load(source)
         line.append((source, Memory.left_by(elder, await journal.read(source, limit=at))))
         source, at = elder.forked_from, elder.forked_at
-    for (_, memory), (elder_id, theirs) in reversed(list(pairwise(line))):  # the eldest first
+    for (_, memory), (elder_id, theirs) in reversed(list(pairwise(line))):  # the oldest first
         memory.inherit(elder_id, theirs)
     return line[0][1]

@@ -95,7 +95,7 @@ class Reach:
     def __init__(self, manner: Manner, process: Process) -> None:
         self._manner, self._process = manner, process
         self._asked = ControlsAsked()
-        self.order: Order = "go on"  # the last order
+        self.order: Order = "go on"  # the last order it gave
 
     def hear(self, control: Control) -> None:
         if (asked := self._asked.and_then(control)) == self._asked:

@@ -1,7 +1,7 @@
-"""Asking for somebody's word before a call, and holding it to exactly that call.
+"""Asks a person to approve a call, and binds the approval to exactly that call.
 
-An approval is bound to the digest of the tool, its arguments, the run, the step and the policy.
-It is a durable question: it survives restarts, is answered once, and expires.
+The digest of an approval covers the tool, its arguments, the run, the step and the policy. An
+approval is a durable question: it survives restarts, is answered once, and expires.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ from pullcord.runtime.steps.identity import Identity, named
 
 
 class ApprovalGrant(msgspec.Struct, frozen=True):
-    """By which question a call is allowed, and with which arguments."""
+    """The question that allowed a call, and the arguments that it allowed."""
 
     args: dict[str, Any]
     question: str = ""
@@ -31,7 +31,7 @@ class ApprovalGrant(msgspec.Struct, frozen=True):
 
 
 class CallChecks(Protocol):
-    """Asks the tool's own functions about a call: quick, and nothing of it is recorded."""
+    """Asks the tool's own functions about a call. They are quick, and nothing is recorded."""
 
     async def __call__(self, function: Any, call: Call, /) -> Any: ...
 
@@ -39,10 +39,10 @@ class CallChecks(Protocol):
 async def approved(
     live: LiveRun, who: Identity, tool: Tool[..., Any], call: Call, check: CallChecks
 ) -> ApprovalGrant:
-    """Wait until the call is allowed, and return with which arguments.
+    """Wait until the call is allowed, and return the allowed arguments.
 
     Raises:
-        NotDone: it was denied, it expired, it was withdrawn, or the world has changed since.
+        NotDone: it was denied, expired or withdrawn, or is no longer valid.
     """
     args, text = call.args, ""
     times = 0
@@ -52,12 +52,12 @@ async def approved(
         question = named(live.memory.ids, tool.name, who.id, digest, times)
         known = live.run.questions.get(question)
         if known is not None and known.why:
-            continue  # it was withdrawn in an earlier life, and is meant once more
+            continue  # withdrawn in an earlier life, and asked once more
         if known is None:
             await _ask(live, who, tool, args, question, digest, text)
         known = await _answered(live, question)
         if known.why:
-            continue  # its card was taken away, not the wish for it
+            continue  # the card was withdrawn, but the agent still wants the call
         match known.verdict:
             case "approved":
                 await _still_valid(live, who, tool, msgspec.structs.replace(call, args=args), check)
@@ -75,7 +75,7 @@ async def approved(
 
 
 async def _answered(live: LiveRun, question: str) -> Question:
-    """Wait for the answer. An agent that does not want to wait any longer takes its card back."""
+    """Wait for the answer. If the agent stops waiting, withdraw the card."""
     try:
         await live.until(lambda run: run.questions[question].status != "open")
     except asyncio.CancelledError:
@@ -86,7 +86,7 @@ async def _answered(live: LiveRun, question: str) -> Question:
 
 
 async def _take_back(live: LiveRun, question: str) -> None:
-    with suppress(Interrupted):  # the run is being unwound: it is asked again, or withdrawn
+    with suppress(Interrupted):  # the run is unwound: it asks again, or withdraws the card
         while True:
             await live.gate.passes()
             if live.run.questions[question].status != "open":
@@ -101,7 +101,7 @@ async def _take_back(live: LiveRun, question: str) -> None:
 async def _refused(
     live: LiveRun, who: Identity, outcome: Literal["denied", "not_started"], why: str
 ) -> NotDone:
-    """Record that the agent is told no, so that it is told the same in every later life."""
+    """Record the refusal, so that every later life gives the agent the same answer."""
     known = live.run.steps.get(who.id)
     said = "unknown" if known is not None and known.began else outcome
     await live.begin(CallRefused(step=who.id, name=who.name, outcome=said, why=why))
@@ -109,13 +109,13 @@ async def _refused(
 
 
 async def withdraw_cards(live: LiveRun, who: Identity) -> None:
-    """Nobody has to be asked about this call any more."""
+    """Withdraw the cards about this call, which needs no approval any more."""
     if _outdated(live, live.run, who):
         await live.begin(lambda run: _outdated(live, run, who))
 
 
 def call_digest(run_id: str, step: str, tool: Tool[..., Any], args: dict[str, Any]) -> str:
-    """What an approval allows, and nothing else."""
+    """Return the digest of exactly the call that an approval allows."""
     exact = [tool.name, args, run_id, step, tool.policy.digest]
     return sha256(dump(exact)).hexdigest()
 
@@ -153,13 +153,16 @@ async def _ask(
 
 
 def place_of(who: Identity, ids: int) -> str:
-    """Where in the agent's code it stands, whatever its arguments."""
+    """Return the call's place in the agent's code, whatever its arguments."""
     return named(ids, "", who.scope, who.name, who.place)
 
 
 def _outdated(live: LiveRun, run: Run, who: Identity) -> list[Event]:
-    """Cards about another call at the same place: the code or the policy was changed. Not one
-    that was called in this life too: its call has only moved."""
+    """Return withdrawals of cards about another call at the same place.
+
+    The code or the policy was changed. A card stays if its call was made in this life too: then
+    that call has only moved.
+    """
     place = place_of(who, live.memory.ids)
     return [
         QuestionWithdrawn(question=name, why="it is about a call that is no longer meant")
@@ -176,9 +179,8 @@ async def _answer(live: LiveRun, seq: int) -> tuple[Json, str]:
 
 
 def _edited(tool: Tool[..., Any], before: dict[str, Any], after: Any) -> tuple[dict[str, Any], str]:
-    """The arguments to ask about next, and what to say of them. Ones that do not fit change
-    nothing."""
-    if not isinstance(after, dict):  # (journals of before may have it; nobody can ask for it now)
+    """Return the next arguments to ask about, and a remark on them. Unfit ones change nothing."""
+    if not isinstance(after, dict):  # (old journals may have it; no command makes it now)
         return before, "The arguments were not given by name; this is the call as it was."
     try:
         return tool.accept({**before, **after}), ""  # pyright: ignore[reportUnknownArgumentType]
@@ -189,7 +191,7 @@ def _edited(tool: Tool[..., Any], before: dict[str, Any], after: Any) -> tuple[d
 async def _still_valid(
     live: LiveRun, who: Identity, tool: Tool[..., Any], call: Call, check: CallChecks
 ) -> None:
-    """The world may have changed between the question and the answer."""
+    """Refuse the call if it is no longer valid at the time of the answer."""
     if tool.policy.still_valid is None:
         return
     try:

@@ -1,4 +1,4 @@
-"""Says once, at the first call of a tool in a process, which memory of ours it seems to change."""
+"""Warns once, at the first call of a tool in a process, that its changes of our memory are lost."""
 
 import dis
 import logging
@@ -13,7 +13,7 @@ _said: Final = set[tuple[str, str]]()
 
 
 def warn_of_lost_memory(name: str, function: Any) -> None:
-    """A tool in a process works on a copy: what it adds to a list of its module is lost here."""
+    """Warn that a tool in a process works on a copy: items that it adds to a list are lost."""
     key = (getattr(function, "__module__", ""), getattr(function, "__qualname__", name))
     if key in _said:
         return
@@ -28,14 +28,16 @@ def warn_of_lost_memory(name: str, function: Any) -> None:
 
 
 def changed_globals(function: Any) -> list[str]:
-    """The globals that a function assigns, and the containers among them whose contents it seems
-    to change. A guess, from its code."""
+    """Return the globals that a function assigns, and the containers that it seems to change.
+
+    This is a guess, from the function's code.
+    """
     code = getattr(function, "__code__", None)
     known: dict[str, Any] = getattr(function, "__globals__", {})
     if code is None:
         return []
     found: dict[str, None] = {}
-    last = ""  # the container that was loaded last
+    last = ""  # the last container that was loaded
     for at in dis.get_instructions(code):
         if at.opname in ("STORE_GLOBAL", "DELETE_GLOBAL"):
             found[at.argval] = None

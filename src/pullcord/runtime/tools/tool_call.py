@@ -1,4 +1,4 @@
-"""How one attempt of a tool call is carried out: in the loop, in a process, or in a thread."""
+"""One attempt of a tool call, in the loop, in a process or in a thread."""
 
 import asyncio
 import inspect
@@ -38,7 +38,7 @@ Perform: TypeAlias = "Callable[[dict[str, Any], Natively], Awaitable[Any]]"
 
 
 class Command(msgspec.Struct, frozen=True):
-    """What to run, and where. The function of a tool with `command=True` may return one."""
+    """A command to run. The function of a tool with `command=True` may return one."""
 
     argv: list[str]
     cwd: str | None = None
@@ -47,13 +47,13 @@ class Command(msgspec.Struct, frozen=True):
 
 
 class CommandResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a command left: its exit status (minus a signal), and what it put out, bounded."""
+    """The exit status of a command (minus a signal), and its output up to a bound."""
 
     status: int
     stdout: str = ""
     stderr: str = ""
-    dropped_bytes: int = 0  # of both, that were not kept
-    left_behind: int = 0  # processes that it had not ended, and that were killed
+    dropped_bytes: int = 0  # of both streams, not kept
+    left_behind: int = 0  # processes that it had left running, and that were killed
 
     @property
     def ok(self) -> bool:
@@ -61,10 +61,10 @@ class CommandResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 
 
 class ToolCall:
-    """One call of a tool in one run: everything that a step needs to know to carry it out.
+    """One call of a tool in one run, with everything that a step needs to carry it out.
 
-    A tool of another library is carried out by `perform`, where its adapter says (`run_in`): it
-    is handed the arguments, and how this runtime would call the function itself.
+    `perform` carries out a tool of another library, where its adapter says (`run_in`). It receives
+    the arguments, and a way to call the function as this runtime would.
     """
 
     def __init__(
@@ -81,13 +81,13 @@ class ToolCall:
         self._live, self._tool, self._identity = live, tool, identity
         self._perform = perform
         self._secrets = live.services.secrets
-        # Nobody can change them any more; and everybody but the tool itself sees them sealed.
+        # A copy that nobody can change; only the tool itself sees it unsealed.
         self._args: dict[str, Any] = load(self._secrets.seal_json(dump(args)))
         self._deps = deps
         self._run_in: RunIn = run_in or place_of(tool)
         first = live.memory.first_begun_in.get(identity.id, live.run.id)
-        self._key = f"{first}-{identity.id}"  # in a fork too: what it began again is the same
-        self.kind = ""  # the class of what came back from another process, if not one of JSON's
+        self._key = f"{first}-{identity.id}"  # the same in a fork, for a call that it repeats
+        self.kind = ""  # the class of a value from another process, if not one of JSON's
         live.tools[identity.id] = tool
 
     def wish(self) -> Wish:
@@ -142,7 +142,7 @@ class ToolCall:
         return self._apart(policy.approve).ask(lambda: policy.needs_approval(call))
 
     async def _probe(self, args: Json) -> Probed | None:
-        """What the tool itself says about a call that was cut off. None: it cannot tell."""
+        """Return the tool's own answer about a call that was cut. None: it cannot tell."""
         try:
             match await self._ask(self._tool.policy.probe, self._call(load(args))):
                 case Happened(result=result):
@@ -190,7 +190,7 @@ class ToolCall:
         return await self.natively(flight, args)
 
     def _revealed(self, args: dict[str, Any]) -> dict[str, Any]:
-        """The arguments as the tool is handed them."""
+        """Return the arguments with revealed secrets, for the tool alone."""
         return self._secrets.reveal_value(args, tool=self._tool.name)
 
     async def natively(self, flight: Flight, args: dict[str, Any]) -> Any:
@@ -223,7 +223,7 @@ class ToolCall:
             if reach.order in (*STOPS, "rest"):
                 flight.obey(reach.order)  # this loop was blocked, and hears of it only now
             if refused := self._live.refusal():
-                flight.stop(doubt=refused)  # by the warden, which needs nobody's word for it
+                flight.stop(doubt=refused)  # the warden stopped it without asking this process
         finally:
             output.close()
             await showing
@@ -289,7 +289,7 @@ class ToolCall:
         raise Vanished(f"ExitWithoutResult: its process ended with status {ended.status}")
 
     async def _show(self, flight: Flight, output: Output) -> None:
-        """Show what comes as it comes. What is not accepted any more was never shown."""
+        """Show the output as it comes. Output that the run refuses was never shown."""
         live = self._live
         part = output_part(flight.step, flight.attempt)
         shown = ""
@@ -297,7 +297,7 @@ class ToolCall:
             while not await live.show(part, piece, offset=len(shown)):
                 if live.run.cancel or output.is_closed or live.gate.is_closed:
                     return
-                await live.moved()  # the run is paused: shown when it goes on
+                await live.moved()  # the run is paused: show it after the resume
             shown += piece
         if output.hit:
             await trip(live, output.hit, step=flight.step, part=part)
@@ -315,7 +315,7 @@ class Natively:
 
     @property
     def kind(self) -> str:
-        """The class of what came back from a process, `module:name`, if it is none of JSON's."""
+        """The class of a value from a process, `module:name`, if it is not one of JSON's."""
         return self._call.kind
 
     async def __call__(self, args: dict[str, Any]) -> Any:
@@ -324,7 +324,7 @@ class Natively:
 
 
 def place_of(tool: Tool[..., Any]) -> RunIn:
-    """Where it is carried out.
+    """Return where the tool runs.
 
     Raises:
         InvalidInput: it insists on a process, and no other process could find its function.
@@ -343,7 +343,7 @@ def place_of(tool: Tool[..., Any]) -> RunIn:
 
 
 def _command(tool: Tool[..., Any], context: ToolContext | None, args: dict[str, Any]) -> Command:
-    """The command that a tool's function says is to be run."""
+    """Return the command that a tool's function wants to run."""
     said = invoke(tool.function, context, args)
     try:
         command = said if isinstance(said, Command) else Command(said)
@@ -360,7 +360,7 @@ def _command(tool: Tool[..., Any], context: ToolContext | None, args: dict[str, 
 
 
 class Queued(Generic[Result]):
-    """A call that its agent did not wait for: it is done when somebody has allowed it."""
+    """A call that its agent did not wait for. It runs once a person has allowed it."""
 
     def __init__(self, task: "asyncio.Task[Result]") -> None:
         self._task = task
@@ -369,7 +369,7 @@ class Queued(Generic[Result]):
         return f"<queued call, {'done' if self._task.done() else 'open'}>"
 
     async def result(self) -> Result:
-        """Wait for what came of it. Raises what awaiting the call itself would have raised."""
+        """Wait for the outcome. Raises the same errors as awaiting the call itself."""
         return await asyncio.shield(self._task)
 
 
@@ -379,7 +379,7 @@ async def queued(live: LiveRun, tool: Tool[..., Any], wish: Wish) -> Queued:
 
 
 async def called(live: LiveRun, tool: Tool[..., Any], wish: Wish) -> Any:
-    """Return what a call gives. What a command left is a value of its own, in every life."""
+    """Return the result of a call. The result of a command has its own class in every life."""
     result = await carry_out_step(live, wish)
     if tool.policy.command and result is not None:
         return msgspec.convert(result, CommandResult)
