@@ -1,7 +1,7 @@
-"""What a storage backend has to be: transactions over a few plain rows. It decides nothing.
+"""The interface of a storage backend: transactions over a few plain rows. It decides nothing.
 
-Every rule — compare-and-set, epochs, controls, leases, the hash chain — lives once, in `ledger`,
-and runs inside the transactions a store provides. `pullcord.testing.journal_contract` checks one.
+The ledger has every rule: compare-and-set, epochs, controls, leases, the hash chain. Rules run
+inside the transactions that a store provides. `pullcord.testing.journal_contract` checks a store.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -15,15 +15,18 @@ from pullcord.journal.clock import Clock
 
 T = TypeVar("T")
 Scrubbed: TypeAlias = Literal["gone", "held", "traces", "logged"]
-"""`gone`: nothing deleted is left in the files. `held`: not yet, somebody reads what was before.
-`traces`: stray copies may be left, and the store is too large to be written anew by the way.
-`logged`: nothing is left in the tables; what a server has logged or copied is out of reach."""
+"""`gone`: the files hold nothing of what was deleted. `held`: not yet, because a reader still reads
+an older state. `traces`: stray copies may remain, and the store is too large to rewrite in passing.
+`logged`: the tables hold nothing; logs and copies of the database server are out of reach.
+"""
 INLINE_MAX_BYTES: Final = 16 * 1024
 
 
 class Holder(NamedTuple):
-    """Who holds a run, and until when on the clock of which boot; and since when, which is the
-    owner's last sign of life. No owner: nobody, any more."""
+    """The owner of a run, and the end of its lease on the clock of a boot.
+
+    `from_s` is the owner's last sign of life. An empty owner: the run has none.
+    """
 
     owner: str = ""
     boot: str = ""
@@ -32,8 +35,11 @@ class Holder(NamedTuple):
 
 
 class Head(msgspec.Struct, frozen=True):
-    """The end of a run's journal. What is kept of it is one row per run, which most appends
-    leave alone: `seq`, `hash` and `updated_at_ms` are those of the last record, and read there."""
+    """The end of a run's journal.
+
+    A store keeps one row per run, which most appends leave unchanged. `seq`, `hash` and
+    `updated_at_ms` come from the last record.
+    """
 
     run_id: str
     agent: str
@@ -46,12 +52,12 @@ class Head(msgspec.Struct, frozen=True):
     seq: int
     hash: bytes
     updated_at_ms: int
-    due_ms: int = 0  # by the steady clock, when a timer of it is due; 0: it has none
-    steady_ms: int = 0  # of the last record, on the clock that never jumps
+    due_ms: int = 0  # when its next timer is due, by the steady clock; 0: no timer
+    steady_ms: int = 0  # time of the last record, by the clock that never jumps
 
 
 class LiveText(NamedTuple):
-    """Text shown before its part has ended. `pos` only ever grows; `after_seq` places it."""
+    """Text shown before its part has ended. `pos` only grows; `after_seq` places it."""
 
     pos: int
     part: str
@@ -61,7 +67,7 @@ class LiveText(NamedTuple):
 
 
 def joined(texts: Iterable[LiveText]) -> dict[str, str]:
-    """What was said in each part so far."""
+    """Return the text of each part so far."""
     said: dict[str, str] = {}
     for text in texts:
         said[text.part] = said.get(text.part, "") + text.text
@@ -69,14 +75,14 @@ def joined(texts: Iterable[LiveText]) -> dict[str, str]:
 
 
 class StoredAck(NamedTuple):
-    """The answer once given under an idempotency key, and the digest of what was asked."""
+    """The answer once given under an idempotency key, and the digest of that command."""
 
     digest: bytes
     ack: bytes
 
 
 class Snapshot(NamedTuple):
-    """A cache: the run folded up to `seq`. Worth nothing unless `hash` is that record's hash."""
+    """A cache: the run folded up to `seq`. Valid only if `hash` is that record's hash."""
 
     seq: int
     hash: bytes
@@ -85,18 +91,18 @@ class Snapshot(NamedTuple):
 
 
 class StopRow(NamedTuple):
-    """An entry of the stop log as it is stored. `payload` is None once retention has deleted it."""
+    """A stored entry of the stop log. `payload` is None after retention has deleted it."""
 
     n: int  # 1, 2, 3, ...: over all runs
-    run: str  # "": it is about no run
-    at_ms: int  # the wall clock, as it was
+    run: str  # "": it concerns no run
+    at_ms: int  # wall clock at the time
     payload: bytes | None
     digest: bytes  # of the payload
-    hash: bytes  # follows from the entry before
+    hash: bytes  # chained to the entry before
 
 
 class Kept(NamedTuple):
-    """A run's row as it lies there, for who checks it: nothing in it is believed."""
+    """A run's stored row, for checks. Nothing in it is trusted."""
 
     place: int  # in the order of creation
     run_id: str
@@ -108,127 +114,136 @@ class Kept(NamedTuple):
 
 
 class HookPlace(NamedTuple):
-    """How far a hook was told, in the order of commit over all runs, and who is telling it."""
+    """A hook's place in the order of commit over all runs, and the process that serves the hook."""
 
     pos: int
     holder: Holder = Holder()
 
 
 class View(Protocol):
-    """A consistent look at the store."""
+    """A consistent read of the store."""
 
     def head(self, run_id: str) -> Head | None: ...
     def beginning_with(self, prefix: str, *, limit: int) -> list[str]:
-        """The ids of runs that begin like this, in order."""
+        """Return the ids of runs with this prefix, in order."""
         ...
 
     def heads(
         self, *, states: Iterable[RunState], thread: str | None, before: str | None, limit: int
     ) -> list[Head]:
-        """Newest first, made before the run `before`. Cheap, whatever the number of runs."""
+        """Return heads newest first, of runs made before `before`. Cheap with any number."""
         ...
 
     def kept(self, *, since: int, limit: int, run: str | None = None) -> list[Kept]:
-        """Every run that there is, whatever its row says of it, from that place on; or this one."""
+        """Return every run from that place on, or this one, even if its row is damaged."""
         ...
 
     def strays(self, *, limit: int) -> list[str]:
-        """Runs of which there are records and no row, by whatever is left of their names."""
+        """Return runs that have records but no row, by the remains of their names."""
         ...
 
     def claimable(self, *, boot: str, now_s: float, agents: Iterable[str], limit: int) -> list[str]:
-        """Runs of these agents that need an owner and whose lease is free or has lapsed; of a
-        thread only the eldest living one, and children, which work for one."""
+        """Return runs of these agents that need an owner, and whose lease is free or has lapsed.
+
+        Of a thread only the oldest living run counts. Children always count, because they work for
+        a run.
+        """
         ...
 
     def eldest(self, thread: str) -> str | None:
-        """Of the runs on this thread that nobody spawned and that have not ended, the first."""
+        """Return the first run on this thread that has not ended and is no child."""
         ...
 
     def due(self, *, agents: Iterable[str], limit: int) -> list[tuple[str, int]]:
-        """Runs of these agents with a timer, and when it is due, soonest first."""
+        """Return runs of these agents that have a timer, with its due time, soonest first."""
         ...
 
     def owners(self) -> list[str]:
-        """Everybody who is noted as holding a run."""
+        """Return every owner of a run."""
         ...
 
     def rows(self, run_id: str, *, after_seq: int, limit: int) -> list[Row]: ...
     def hashes_of(self, records: Sequence[tuple[str, int]]) -> list[bytes | None]:
-        """The hash of each of these: a run, and the number of its record. None: it is not there."""
+        """Return the hash of each of these records (run, number). None: there is no such record."""
         ...
 
     def places(self, records: Sequence[tuple[str, int]]) -> list[int]:
-        """The place of each of these in the order of commit over all runs. 0: it is not there."""
+        """Return each record's place in the order of commit over all runs. 0: it is missing."""
         ...
 
     def weight(self, run_id: str) -> int:
-        """How many bytes the payloads of this run have."""
+        """Return the size of the run's payloads in bytes."""
         ...
 
     def snapshot(self, run_id: str) -> Snapshot | None: ...
     def ack(self, run_id: str, key: str) -> StoredAck | None: ...
     def live(self, run_id: str, *, after_pos: int) -> list[LiveText]: ...
     def live_said(self, run_id: str, part: str) -> str:
-        """All live text of this part. However many pieces it came in, this is quick."""
+        """Return all live text of this part. Fast, however many pieces it has."""
         ...
 
     def live_end(self, run_id: str, part: str) -> int:
-        """How many characters of this part are kept as live text."""
+        """Return how many characters of live text this part has."""
         ...
 
     def stops(self, *, after: int, limit: int, run: str | None = None) -> list[StopRow]:
-        """The stop log after this entry, in order; with `run`, only what is about it."""
+        """Return the stop log's entries after this one, in order, or only those about `run`."""
         ...
 
     def stop_head(self) -> tuple[int, bytes] | None:
-        """The number and the hash of its last entry."""
+        """Return the number and the hash of the last entry of the stop log."""
         ...
 
     def boot_base(self, boot: str) -> int | None:
-        """What the steady clock shows when the clock of this boot shows 0, once that is known."""
+        """Return the steady clock's value at time 0 of this boot's clock. None: not known yet."""
         ...
 
     def latest_ms(self) -> int:
-        """The latest that the steady clock has shown in any record. Looks at all of them."""
+        """Return the latest steady time in any record. Reads all of them."""
         ...
 
     def position(self) -> tuple[int, int]:
-        """Where the store ends now: a mark for `changed`."""
+        """Return the current end of the store: a mark for `changed`."""
         ...
 
     def hook(self, name: str) -> HookPlace | None: ...
     def committed(self, *, after_pos: int, limit: int) -> list[tuple[int, str, int]]:
-        """The records after that place in the order of commit over all runs: the place, the run
-        and the number of each. The first part of `position` is the last place."""
+        """Return the records after that place in the order of commit over all runs.
+
+        Each has its place, its run and its number. The first part of `position` is the last place.
+        """
         ...
 
     def changed(self, since: tuple[int, int]) -> tuple[tuple[int, int], dict[str, int]]:
-        """The runs with new records or text since that mark, each with the number of its last
-        record; and the mark now."""
+        """Return the current mark, and each run with records or text since the given mark.
+
+        Each run has the number of its last record.
+        """
         ...
 
 
 class Transaction(View, Protocol):
-    """A look at the store that can change it. All of it commits, or none of it."""
+    """A read of the store that can change it. All of it commits, or none of it."""
 
     def put_head(self, head: Head) -> None:
-        """Keep a new run, or an old one's state, epoch, holder and timer."""
+        """Write the row of a new run, or a run's new state, epoch, holder and timer."""
         ...
 
     def free(self, owner: str) -> None:
-        """Nobody holds what this owner held."""
+        """Clear this owner from every run that it holds."""
         ...
 
     def add_rows(self, run_id: str, rows: Sequence[Row]) -> None:
-        """Payloads over `INLINE_MAX_BYTES` are kept once, by digest, in the same transaction."""
+        """Write records. Payloads over `INLINE_MAX_BYTES` are stored once, by digest."""
         ...
 
     def add_stop(self, row: StopRow) -> None: ...
     def erase(self, run_id: str, digests: Sequence[bytes], *, thread: str) -> None:
-        """Delete the payloads of the first records of a run, one for each digest, which is kept in
-        its place; with them what was made of them: snapshot, acks, live text, blobs that no other
-        record refers to, and what the stop log says of the run. It is on `thread` from now on."""
+        """Delete the payloads of a run's first records, and keep a digest in the place of each.
+
+        It also deletes everything made of them: snapshot, acks, live text, blobs that no other
+        record refers to, and the run's text in the stop log. The run then belongs to `thread`.
+        """
         ...
 
     def put_boot_base(self, boot: str, base_ms: int) -> None: ...
@@ -241,74 +256,77 @@ class Transaction(View, Protocol):
     ) -> None: ...
     def drop_live(self, run_id: str, part: str) -> None: ...
     def written(self) -> int:
-        """Grows with every row written. The same before and after: nothing was."""
+        """Return a number that grows with every row written. Equal numbers: nothing was written."""
         ...
 
     def number(self) -> int:
-        """The number of this transaction: one more than the last one's only if nothing came
-        between them, neither another process's commit nor a rollback. What was read in the last
-        one is then still true."""
+        """Return the number of this transaction.
+
+        It is one more than the last one's only if nothing came between them: no other process's
+        commit and no rollback. Data read in the last one is then still true.
+        """
         ...
 
 
 class Listener(Protocol):
-    """Hears that the store has changed, in this process or another. Used by one thread."""
+    """Hears that the store has changed, in this process or another. One thread uses it."""
 
     def wait(self, timeout_s: float) -> bool:
-        """Return True soon after a commit by anybody; False after `timeout_s` without one."""
+        """Return True soon after any commit, False after `timeout_s` without one."""
         ...
 
     def wake(self) -> None:
-        """Make `wait` return now. Callable from any thread."""
+        """Make `wait` return now. Any thread may call it."""
         ...
 
     def close(self) -> None: ...
 
 
 class Store(Protocol):
-    """A backend. Every method is synchronous and may be called from any thread.
+    """A storage backend. Every method is synchronous, and any thread may call it.
 
     Raises (from each of them):
-        StorageFailed: the storage below did not do it. Nothing of it is acknowledged or visible.
-            (After a failed sync, a machine that dies before the next write may still find the
-            transaction there, whole: sending it again with the same key is always right.)
+        StorageFailed: the storage below failed. Nothing of it is acknowledged or visible. (After a
+            failed sync and a power cut, a store may still have the whole transaction. Sending it
+            again with the same key is always right.)
     """
 
     @property
     def name(self) -> str:
-        """How people know it: a path, a database name. No secret is in it."""
+        """The store's name for people: a path or a database name. It holds no secret."""
         ...
 
     @property
     def beside(self) -> str:
-        """The path with which the names of what lies beside it on this machine begin: the kill
-        switch, the anchor, the side folder. Empty: it has none of these."""
+        """The path prefix of the files beside the store on this machine. Empty: it has none.
+
+        These are the kill switch, the anchor and the side folder.
+        """
         ...
 
     @property
     def clock(self) -> Clock:
-        """The clock that its leases run on: the same for everybody who can open it."""
+        """The clock of its leases, the same for every process that can open it."""
         ...
 
     def write(self, job: Callable[[Transaction], T]) -> T:
-        """Carry out `job` alone in the store and return its result once that is durable.
+        """Run `job` alone in the store, and return its result once it is durable.
 
-        If `job` raises, nothing of it is written.
+        If `job` raises, nothing is written.
         """
         ...
 
     def read(self, job: Callable[[View], T]) -> T:
-        """Carry out `job` on a consistent look at the store, while others write."""
+        """Run `job` on a consistent read of the store, while others write."""
         ...
 
     def scrub(self, *, rewrite: bool = False) -> Scrubbed:
-        """See to it that nothing which was deleted can be read in the files any more. `rewrite`:
-        also if that takes a while, in which nobody else can write."""
+        """Make deleted content unreadable in the files. `rewrite`: even if writers have to wait."""
         ...
 
     def listen(self) -> Listener: ...
     def poke(self) -> None:
-        """Tell every listener, in every process, that there is something to read."""
+        """Wake every listener, in every process."""
         ...
 
     def close(self) -> None: ...

@@ -1,4 +1,4 @@
-"""Finds what waits for a person: calls to approve, questions, and attention items."""
+"""The items that wait for a person: calls to approve, questions, and attention items."""
 
 from collections.abc import Iterator
 from typing import Any, Final

@@ -1,4 +1,4 @@
-"""Whoever reads a run on this machine, past a server: what they had been handed at a stop."""
+"""A viewer on this machine that reads a run without a server."""
 
 from collections.abc import Callable
 
@@ -9,20 +9,19 @@ from pullcord.journal.store import LiveText
 
 
 class LocalViewer:
-    """Told of what comes, and that they have it. When a stop is heard of, how far they were then
-    is `noted`."""
+    """Tracks what a terminal was sent and has displayed, and reports that at a stop (`noted`)."""
 
     def __init__(
         self, who: str, via: str, *, since: int, noted: Callable[[StopShown], None]
     ) -> None:
-        """`since`: stops up to this record are past, and nobody watched here."""
+        """`since`: the last record before the viewer came. It saw none of the stops up to there."""
         self._handed = ViewerProgress(who, via)
         self._since = since
         self._noted = noted
 
     def comes(self, item: Record | LiveText) -> None:
         if isinstance(item, Record) and item.seq > self._since:
-            self._since = item.seq  # who reads a run anew hears of no stop twice
+            self._since = item.seq  # so that reading the run again reports no stop twice
             if type(item.event) in HEARD:
                 self._noted(shown(item.seq, [self._handed]))
 

@@ -19,7 +19,7 @@ _log: Final = logging.getLogger("pullcord.runtime")
 
 
 class AgentEntry:
-    """The agent of one run, as long as it is in memory. `news` is called when it may have moved."""
+    """The agent of one run while it is in memory. It calls `news` when the agent may have moved."""
 
     def __init__(
         self,
@@ -37,15 +37,15 @@ class AgentEntry:
         self._cancels = 0
         self._has_time = False
         self.is_done = False  # it returned or raised by itself
-        self._is_out = True  # it was not entered, or has ended in whatever way
+        self._is_out = True  # it was not entered, or has ended in any way
         self.rung: Rung = ""
         self._guards = guards
-        self._let_go = let_go  # told when it may be going on without anybody, and how to see it
+        self._let_go = let_go  # told of a coroutine that may go on unowned, and how to see that
         self._end: Completed | Failed | None = None
-        self.hit: Hit | None = None  # what a guard has found in how it ended
+        self.hit: Hit | None = None  # what a guard found in its result or error
 
     def begin(self, agent: Coroutine[Any, Any, Any], *, only_to_unwind: bool) -> None:
-        """Enter it. `only_to_unwind`: it gets as far as it was, and finds the gate closed there."""
+        """Enter the agent. `only_to_unwind`: it gets as far as before, to a closed gate."""
         self._has_time, self._is_out = only_to_unwind, False
         self._task = asyncio.create_task(agent)
         self._task.add_done_callback(self._ended)
@@ -58,17 +58,17 @@ class AgentEntry:
         return self._task is not None and not self._task.done()
 
     def end(self) -> Completed | Failed:
-        """What its end means for the run, if it ended by itself."""
+        """Return the agent's end as an event of the run, if it ended by itself."""
         self._end = self._end or self._how_it_ended()
         return self._end
 
     def _how_it_ended(self) -> Completed | Failed:
         assert self._task is not None
-        if self._task.cancelled():  # by whom? Not by us, and no person's cancel looks like this
+        if self._task.cancelled():  # not ours, and a person's cancel looks different
             said = "a cancellation that nobody asked for came out of the agent"
             return Failed(error=f"CancelledError: {said}")
         if isinstance(error := self._task.exception(), OutOfLimits):
-            return Failed(error="")  # it was told, and had nothing to give
+            return Failed(error="")  # it was told of the limit, and returned nothing
         if error:
             where = told(error)
             if self._is_caught(self._guards.hit_in(f"{where}\n{described(error)}")):
@@ -93,7 +93,7 @@ class AgentEntry:
 
     @property
     def where(self) -> Agent:
-        """Where it is. What is left behind is out of memory, as far as the run goes."""
+        """Where the coroutine is. One that was left behind counts as out of memory."""
         if self.is_done:
             return "raised" if isinstance(self.end(), Failed) else "returned"
         if self._is_out or self._cancels > 2:
@@ -101,8 +101,11 @@ class AgentEntry:
         return "unwinding" if self._gate.is_closed else "inside"
 
     def unwind(self, *, is_told: bool) -> None:
-        """Have it leave the memory. Its doors tell it by themselves, and it may clean up; if it
-        stands elsewhere, or takes too long, it is cancelled; in the end it is left behind."""
+        """Make the agent leave memory.
+
+        Its doors raise `Interrupted`, and it may clean up. If it stands elsewhere or takes too
+        long, it is cancelled. In the end it is left behind.
+        """
         if not self.is_in_memory or self._cancels > 2:
             self._ladder.off()
         elif is_told or self._has_time:
@@ -111,13 +114,13 @@ class AgentEntry:
             self._climb()
 
     def hurry(self) -> None:
-        """The second press: the next rung comes at once."""
+        """Climb the next rung at once: the second press."""
         if self._cancels == 1:
             self._ladder.off()
             self._climb()
 
     def drop(self) -> None:
-        """Let go of it; what becomes of it is nobody's business any more."""
+        """Cancel the agent, and take no more interest in it."""
         self._ladder.off()
         if self._task and not self._task.done():
             self._task.cancel()
@@ -127,8 +130,8 @@ class AgentEntry:
         self._ladder.off()
         self._is_out = True
         if not task.cancelled():
-            task.exception()  # seen; what it means is decided by the state of the run
-        self.is_done = not self._gate.is_closed  # else it was unwound, and its end means nothing
+            task.exception()  # read here; the run's state decides what it means
+        self.is_done = not self._gate.is_closed  # unwound: its end means nothing
         self._news()
 
     def _climb(self) -> None:
@@ -146,6 +149,6 @@ class AgentEntry:
 
 
 def _with_place(error: BaseException) -> str:
-    """What the agent raised. Of a process tool's own error also where: `StepError` says that."""
+    """Return the agent's error as text. A process tool's own error includes its line."""
     said = described(error)
     return f"{said} ({error.at})" if isinstance(error, ToolFailed) and error.at else said

@@ -1,7 +1,7 @@
-"""Having undone what those did who worked for a cancelled run: in order, by whoever knows how.
+"""Has the work of a cancelled run's children undone, in order.
 
-A child is a run of its own, with an agent of its own, and its undo is recorded where its steps are.
-So nothing of it is undone here: it is asked for, as a person would ask for it, and waited for.
+A child is a run with an agent of its own, and its undos are recorded there. So the parent's owner
+undoes nothing of it: it sends the command `Undo`, as a person would, and waits.
 """
 
 import asyncio
@@ -23,12 +23,12 @@ from pullcord.runtime.alarms import Alarm
 from pullcord.runtime.ownership import Wanted
 from pullcord.runtime.services import Services
 
-_ELSEWHERE_S: Final = 30.0  # how long a process may take to come that knows a child's agent
-_RELEASED_S: Final = 1.0  # how long to wait before it is asked whether the kill switch is released
+_ELSEWHERE_S: Final = 30.0  # how long to wait for a process that knows a child's agent
+_RELEASED_S: Final = 1.0  # how long to wait before the next look at the kill switch
 
 
 class Asker(Protocol):
-    """Who has it undone: the owner of the cancelled run."""
+    """The owner of the cancelled run, which sends the commands."""
 
     services: Services
 
@@ -38,7 +38,7 @@ class Asker(Protocol):
 
 
 class ChildUndoing:
-    """What was done for a run by others, while that run is being undone."""
+    """The undos of children's work, while their parent is being undone."""
 
     def __init__(self, live: Asker) -> None:
         self._live = live
@@ -46,20 +46,20 @@ class ChildUndoing:
         self._left = asyncio.Event()
 
     def hurry(self) -> None:
-        """The second press: nobody waits for a process that may never come."""
+        """Wait no longer for processes that may never come: the second press."""
         self._hurried.set()
 
     def leave(self) -> None:
-        """The next owner goes on, and finds what was asked for."""
+        """Stop here. The next owner goes on, and finds the commands."""
         self._left.set()
 
     async def order(self) -> list[tuple[str, list[Effect]]]:
-        """What is to be undone, newest first, as turns: a run, and steps of it in a row."""
+        """Return the effects to undo, newest first, grouped into turns of one run each."""
         found = await self._live.services.journal.families.effects_to_undo(self._live.run.id)
         return [(run_id, list(effects)) for run_id, effects in groupby(found, lambda e: e.run)]
 
     async def have_undone(self, run_id: str, steps: Sequence[str]) -> None:
-        """Ask for it and wait until it is undone, could not be, or nobody comes to do it."""
+        """Send the undos, and wait until they are done, have failed, or no process can do them."""
         try:
             for step in steps:
                 await self._ask(run_id, step)
@@ -90,7 +90,7 @@ class ChildUndoing:
                 await self._name(run, steps)
 
     async def _first_of(self, *ends: Coroutine[Any, Any, Any], after_s: float = 0.0) -> None:
-        """Return when one of these has come to its end, or that time is over."""
+        """Return when one of these has ended, or after that time."""
         rings = asyncio.Event()
         alarm = Alarm(self._live.services.alarms, rings.set)
         if after_s:
@@ -107,8 +107,10 @@ class ChildUndoing:
             task.result()
 
     async def _name(self, run: Run, steps: Sequence[str]) -> None:
-        """Nobody here knows the agent. What is asked for stands: whoever comes and knows it does
-        it, and the item is gone then."""
+        """Raise an item for each step, because no process here knows the agent.
+
+        The command stays: a process that knows the agent carries it out, and settles the item.
+        """
         for step in steps:
             if run.steps[step].undo not in ("wanted", "started"):
                 continue
@@ -121,14 +123,14 @@ class ChildUndoing:
             await self._live.services.journal.witness.remark(run.id, item)
 
     async def settle(self) -> None:
-        """Everything was gone through: what was to be undone of each child is, or is named."""
+        """Record that every child was gone through: its effects are undone, or named."""
         for child in children_to_undo(self._live.run):
             steps = await self._live.services.journal.families.undone_of(child)
             await self._live.record(ChildUndone(child=child, steps=steps))
 
 
 async def _seen_undone(journal: Journal, run: Run, steps: Sequence[str]) -> None:
-    """Return when none of these steps is to be undone any more."""
+    """Return when none of these steps waits for its undo any more."""
     async with aclosing(journal.changes.subscribe(run.id, after=Cursor(run.seq))) as stream:
         while any(run.steps[step].undo in ("wanted", "started") for step in steps):
             _, item = await anext(stream)

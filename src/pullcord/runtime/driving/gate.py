@@ -1,4 +1,4 @@
-"""Where an agent is held: every door of its context passes the gate before it does anything."""
+"""The gate that holds an agent. Every door of its context passes it before it acts."""
 
 import asyncio
 from collections.abc import Callable
@@ -14,11 +14,11 @@ class Gate:
     """Open while the run is running, shut while it is held, and closed for good when it unwinds."""
 
     def __init__(self, news: Callable[[], None]) -> None:
-        self._news = news  # called when somebody has come to stand before it
+        self._news = news  # called when a task begins to wait at the gate
         self._opened = asyncio.Event()
         self._is_closed = False
-        self.holding = 0  # how many tasks stand before it
-        self.turned_away = 0  # how many were told that it is closed
+        self.holding = 0  # the number of tasks that wait at it
+        self.turned_away = 0  # the number of tasks that were told that it is closed
 
     @property
     def is_open(self) -> bool:
@@ -36,12 +36,12 @@ class Gate:
             self._opened.clear()
 
     def close(self) -> None:
-        """Turn away whoever stands before it, and whoever comes."""
+        """Raise `Interrupted` in current and future waiters."""
         self._is_closed = True
         self._opened.set()
 
     async def passes(self) -> None:
-        """Return when the gate is open. A step whose function stands here stands still.
+        """Return when the gate is open. A step whose function waits here stands still.
 
         Raises:
             Interrupted: it was closed.

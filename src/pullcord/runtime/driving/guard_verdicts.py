@@ -1,7 +1,7 @@
-"""What a guard's word means for a run: it is stopped, and what was found is kept as evidence.
+"""Carries out a guard's verdict on a run: stop it, and keep the match as evidence.
 
-The evidence and the stop are one transaction: no crash leaves the one without the other. What is
-told to the agent, to people and to the log names the guard, never what it has found.
+One transaction has both evidence and stop, so no crash leaves the one without the other. The agent,
+people and the log read the guard's name, never its match.
 """
 
 import asyncio
@@ -18,13 +18,12 @@ from pullcord.errors import NotDone
 from pullcord.journal.rules.ledger import Order
 from pullcord.runtime.driving.live_run import LiveRun
 
-RESULT: Final = "result"  # the part that stands for what a run was to end with
+RESULT: Final = "result"  # the part name of a run's result or error
 _EVIDENCE_CHARS: Final = 2**20
 
 
 async def trip(live: LiveRun, hit: Hit, *, step: str = "", part: str = "") -> None:
-    """Record what a guard has found, and the stop that it asks for. In the end it is recorded,
-    also if whoever waits for that is cancelled."""
+    """Record a guard's match and its stop, even if the caller is cancelled meanwhile."""
     live.memory.trips(step, part, hit.guard)
     await asyncio.shield(asyncio.ensure_future(_trip(live, hit, step, part)))
 
@@ -39,7 +38,7 @@ async def _trip(live: LiveRun, hit: Hit, step: str, part: str) -> None:
     )
     by, reason = f"guard {hit.guard}", f"guard {hit.guard} has found what it watches for"
     stop = Pause(by=by, reason=reason, source="guard")
-    is_ending = live.run.state is RunState.STOPPING  # nobody could resume it
+    is_ending = live.run.state is RunState.STOPPING  # a stopping run cannot be resumed
     if hit.on_hit == "cancel" or is_ending:
         stop = Cancel(by=by, reason=reason, source="guard", quarantine=True)
     with live.busy():
@@ -48,11 +47,11 @@ async def _trip(live: LiveRun, hit: Hit, step: str, part: str) -> None:
 
 
 async def pass_or_cut(live: LiveRun, said: str | Json, *, part: str) -> None:
-    """Return if nothing is found in what an agent is about to say or do, whole.
+    """Return if no guard finds anything in the agent's next text or action.
 
     Raises:
-        NotDone: something is, and somebody has let the run go on. It is told the same whenever it
-            comes here again.
+        NotDone: a guard found something, and a person let the run go on. Each later visit gets the
+            same error.
         Interrupted: the run is being unwound.
     """
     if not live.guards:
@@ -65,7 +64,7 @@ async def pass_or_cut(live: LiveRun, said: str | Json, *, part: str) -> None:
 
 
 async def cut(live: LiveRun, hit: Hit, *, part: str) -> NoReturn:
-    """Stop the run where something was being said."""
+    """Stop the run in the middle of its text."""
     await trip(live, hit, part=part)
     await live.stand_still()
     raise withheld_from(live, part)
@@ -80,9 +79,9 @@ def words(guard: str) -> str:
 
 
 async def outcome_passed(live: LiveRun, outcome: Event) -> Event:
-    """What may be recorded of the outcome of a step: itself, or only what became of it.
+    """Return a step's outcome as it may be recorded: whole, or without its content.
 
-    That it has happened is never withheld: what is to be undone is found by it.
+    The fact that it happened is never withheld, because an undo finds it by that.
     """
     if not isinstance(outcome, StepFinished | StepFailed | StepInDoubt):
         return outcome
@@ -91,7 +90,7 @@ async def outcome_passed(live: LiveRun, outcome: Event) -> Event:
         if isinstance(outcome, StepFinished) and live.run.steps[outcome.step].tool:
             live.guards.hear(outcome.result)
         return outcome
-    if outcome.step not in live.memory.tripped:  # else it has put the same out before
+    if outcome.step not in live.memory.tripped:  # its output has not tripped it before
         await trip(live, found, step=outcome.step)
     said = f"guard {found.guard} withholds what came of it"
     step, attempt = outcome.step, outcome.attempt
@@ -99,7 +98,7 @@ async def outcome_passed(live: LiveRun, outcome: Event) -> Event:
         return StepInDoubt(step=step, attempt=attempt, why=said)
     if isinstance(outcome, StepFailed):
         return msgspec.structs.replace(outcome, error=f"ToolFailed: {said}", at="", traceback="")
-    if found.on_hit == "cancel":  # late evidence, for whoever undoes it
+    if found.on_hit == "cancel":  # late evidence, for an undo
         return StepFinished(step=step, attempt=attempt, result=dump(said))
     return StepFailed(step=step, attempt=attempt, error=f"ToolFailed: {said}", happened="yes")
 
@@ -113,11 +112,11 @@ def _found_in(live: LiveRun, outcome: StepFinished | StepFailed | StepInDoubt) -
         case StepInDoubt(why=text):
             return guards.hit_in(text)
         case StepFinished() if known.model:
-            return None  # it was looked at as it came
+            return None  # checked while it came
         case StepFinished(result=result):
             return guards.hit_in_json(result)
 
 
 def storable(text: str) -> str:
-    """Text that can be stored: half a surrogate pair and NUL are shown as a replacement."""
+    """Return text that can be stored: lone surrogates and NUL become replacement characters."""
     return text.encode(errors="replace").decode().replace("\0", "�")

@@ -1,7 +1,8 @@
-"""Calling the host's code where no step stands for it: an undo, a release, a look at a call.
+"""Calls the host's code outside of any step: an undo, a release, a check of a call.
 
-What such a call starts belongs to it, as what a step starts belongs to the step. When it fails,
-takes too long or is cut, that is stopped with it; what is left is known by name, and minded.
+Work that such a call starts belongs to it, as a step's work belongs to the step. When the call
+fails, takes too long or is cut, that work is stopped too. Work that goes on is named, and the kill
+switch is told of it.
 """
 
 import asyncio
@@ -19,7 +20,7 @@ T = TypeVar("T")
 
 
 class Caller(Protocol):
-    """For whose run it is called: a `LiveRun`."""
+    """The run that makes the call: a `LiveRun`."""
 
     services: Services
     aparts: "set[HostCalls]"
@@ -30,14 +31,14 @@ class Caller(Protocol):
 
 
 class CallEnd(NamedTuple):
-    """How a call came to its end: by itself, or (an error) not at all."""
+    """The end of a call: its value, or the error that ended it."""
 
     value: Any = None
     error: BaseException | None = None
 
 
 class HostCalls:
-    """One such call. `what` it is; `item`: the step or the like that it is about."""
+    """One call. `what`: its name for people. `item`: the id of its step or release."""
 
     def __init__(self, caller: Caller, item: str, what: str, function: Any) -> None:
         self._caller, self._what = caller, what
@@ -46,20 +47,22 @@ class HostCalls:
         self.started.mark = caller.services.processes.mark_for_steps
         self._is_watched = caller.services.timing.watch_starts
         self._cut: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.left: tuple[str, ...] = ()  # what goes on although the call was ended
+        self.left: tuple[str, ...] = ()  # work that goes on although the call was ended
 
     def cut(self) -> None:
-        """End it, and what it has started, at once."""
+        """End the call, and all that it has started, at once."""
         if not self._cut.done():
             self._cut.set_result(None)
 
     def kill(self) -> None:
-        """Kill the processes it has started. From any thread."""
+        """Kill the processes that it has started. Any thread may call this."""
         self.started.kill()
 
     async def call(self, work: Coroutine[Any, Any, Any], *, within_s: float) -> CallEnd:
-        """Have it done, and return when it is over, or cannot be ended: then something is `left`.
-        If whoever waits for this is cancelled, it is cut."""
+        """Make the call, and return when it has ended, or when it cannot be ended (see `left`).
+
+        If the caller is cancelled meanwhile, the call is cut.
+        """
         task = asyncio.create_task(self._inside(work))
         self._caller.mind(self._what, lambda: not task.done())
         self._caller.mind(self._what, self.started)
@@ -82,13 +85,13 @@ class HostCalls:
         return CallEnd(error=error) if (error := task.exception()) else CallEnd(task.result())
 
     def ask(self, function: Callable[[], T]) -> T:
-        """Call what does not have to be awaited, here and now."""
+        """Call a function that needs no awaiting, and return its value."""
         self._caller.mind(self._what, self.started)
         return copy_context().run(self._asked, function)
 
     @property
     def said(self) -> str:
-        """What is left, as the end of a sentence that says how it failed."""
+        """The rest of a sentence about a failure, which names the work that is left."""
         return f", and may still be going on: {', '.join(self.left)}" if self.left else ""
 
     def _asked(self, function: Callable[[], T]) -> T:

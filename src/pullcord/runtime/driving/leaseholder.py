@@ -1,4 +1,4 @@
-"""What a lease means for what is under way here: held when it lapses, ended when it is lost."""
+"""Applies leases to this process's work: holds it when they lapse, ends it when one is lost."""
 
 import asyncio
 import logging
@@ -14,7 +14,7 @@ _log: Final = logging.getLogger("pullcord.runtime")
 
 
 class Leaseholder:
-    """See `licence.Holding`. Made in the runtime's loop, and used by the thread that renews."""
+    """Implements `licence.Holding`. The runtime's loop makes it; the renewing thread uses it."""
 
     def __init__(self, drivers: Mapping[str, Driver], processes: Processes) -> None:
         self._drivers, self._processes = drivers, processes
@@ -42,12 +42,12 @@ class Leaseholder:
         if driver := self._drivers.get(lease.run_id):
             if driver.lease == lease:
                 driver.live.is_lost = (
-                    True  # at once: a call that waits for the licence must not begin
+                    True  # at once, because a call that waits for the licence must not begin
                 )
             self._tell(lambda driver: driver.live.look_again(), only=driver)
 
     def _tell(self, what: Callable[[Driver], None], *, only: Driver | None = None) -> None:
-        """Have the drivers told, in their own loop."""
+        """Call `what` for each driver, or for this one, in their own loop."""
 
         def tell() -> None:
             for driver in tuple(self._drivers.values()):

@@ -1,4 +1,4 @@
-"""What an owner records about things that nobody will finish: steps, texts, steps out of code."""
+"""Records the remains that nobody will finish: steps, texts, and steps that left the code."""
 
 import asyncio
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ Left: TypeAlias = Mapping[StartedWork, tuple[str, ...]]
 
 
 class Owner(Protocol):
-    """Who records it: a `LiveRun`."""
+    """The owner that records them: a `LiveRun`."""
 
     services: Services
     memory: Memory
@@ -35,7 +35,7 @@ class Owner(Protocol):
 
 
 async def judge_what_was_begun(owner: Owner, claim: Claim) -> None:
-    """Judge what the owner before had begun, when it has let go of it."""
+    """Judge the steps that the last owner had begun, once it has let go of them."""
     before, left = await owner.services.journal.queue.let_go_by(claim)
     lost = lost_calls(owner.run, before)
     if lost:
@@ -50,10 +50,10 @@ async def judge_what_was_begun(owner: Owner, claim: Claim) -> None:
 
 
 async def end_texts(owner: Owner) -> None:
-    """What was said in parts that have not ended was cut there.
+    """Record each unended part of text as cut at its last character.
 
-    A piece that was being written when whoever said it was stopped may come between the look
-    and the record, which is then refused: it would lose text. The next look has it.
+    A stopped writer may add a piece between our read and our record. The journal then refuses the
+    record, because it would lose text. The next attempt includes the piece.
     """
     for left in reversed(range(_LOOKS)):
         live = await owner.services.journal.live_text.unended(owner.run.id)
@@ -62,7 +62,7 @@ async def end_texts(owner: Owner) -> None:
                 TextEnded(part=part, text=text, complete=False, step=owner.run.step_of_output(part))
                 for part, text in joined(live).items()
             ]
-            if len(cut) < 2 or not await owner.record(together(*cut)):  # else each as it may be
+            if len(cut) < 2 or not await owner.record(together(*cut)):  # otherwise one record each
                 for ended in cut:
                     await owner.record(ended)
         except ImpossibleEvent:
@@ -73,9 +73,11 @@ async def end_texts(owner: Owner) -> None:
 
 
 async def name_what_goes_on(journal: Journal, run: Run) -> None:
-    """Name what was started for this run, or for one that worked for it and is over, and was left
-    running in this process. It may serve other runs too, so it is not stopped. A stop of a run
-    that rests takes hold without its owner: this needs no licence."""
+    """Name the work that this run, or an ended child of it, has left running in this process.
+
+    It may serve other runs too, so it is not stopped. This needs no licence, because a stop of a
+    run at rest takes effect without its owner.
+    """
     has_family = bool(run.children)
 
     def is_of_it(one: StartedWork) -> bool:
@@ -94,7 +96,7 @@ async def name_what_goes_on(journal: Journal, run: Run) -> None:
 
 
 async def name_if_stopped(journal: Journal, run_id: str) -> None:
-    """The same, if the record says that somebody has stopped the run."""
+    """Call `name_what_goes_on` if the record says that the run was stopped."""
     if is_any_known(lambda one: one.store == journal.path):
         run = await journal.load(run_id)
         if run.state in (RunState.PAUSED, RunState.CANCELLED):
@@ -106,8 +108,10 @@ def _is_over(run: Run) -> bool:
 
 
 def _untold(run: Run, found: Left) -> list[AttentionRaised]:
-    """What of all this is the run's, and is not named yet. A step that is under way is still to
-    be judged, with what it has started."""
+    """Return an item for each piece of this run's work that is not named yet.
+
+    A step under way is left out: it will be judged with the work that it has started.
+    """
     items: dict[str, AttentionRaised] = {}
     for of, left in found.items():
         known = run.steps.get(of.step)
@@ -132,14 +136,14 @@ def _untold(run: Run, found: Left) -> list[AttentionRaised]:
 
 
 async def name_the_vanished(owner: Owner) -> None:
-    """Steps that were carried out, and that the code has no more."""
+    """Name the steps that were carried out and are no longer in the code."""
     for step, past in owner.memory.vanished():
         text = f"Step {past.name!r} was carried out, and the agent's code has it no more."
         await owner.record(AttentionRaised(item=f"vanished-{step}"[:64], text=text))
 
 
 async def name_policies_without_a_tool(owner: Owner) -> None:
-    """Policies for names that no code mentions and no run has called: they protect nothing."""
+    """Name policies that protect nothing: no code mentions their names, no run has called them."""
     for name in owner.services.policy_names.unseen():
         text = (
             f"A policy is given for a tool {name!r}, and there is none of that name: it protects "
@@ -149,8 +153,10 @@ async def name_policies_without_a_tool(owner: Owner) -> None:
 
 
 async def name_approved_and_never_called(owner: Owner) -> None:
-    """Calls that a person has allowed, and that the agent never came to: its code was changed.
-    Not those that somebody has overruled since, by saying something new."""
+    """Name approved calls that the agent never made, because its code was changed.
+
+    Calls that a later instruction overruled are left out.
+    """
     for question, asked in list(owner.run.questions.items()):
         is_lost = asked.verdict == "approved" and asked.step not in owner.run.steps
         is_overruled = max(owner.run.instructions, default=0) > asked.settled_seq

@@ -1,4 +1,4 @@
-"""Releasing what an agent has deferred, last one first, however its run ends."""
+"""Runs the releases that an agent has deferred, last one first, however its run ends."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
@@ -17,7 +17,7 @@ _LAST_S: Final = 0.05
 
 
 class ReleasingRun(Protocol):
-    """Whose things are released: a `LiveRun`."""
+    """The run whose releases these are: a `LiveRun`."""
 
     services: Services
     aparts: set[HostCalls]
@@ -34,24 +34,24 @@ class ReleasingRun(Protocol):
 
 
 class Releasing:
-    """Goes through what is to be released. One that fails or hangs is named; the others go on."""
+    """Runs all releases. It names one that fails or hangs, and goes on with the others."""
 
     def __init__(self, holder: ReleasingRun) -> None:
         self._holder = holder
         self._call: HostCalls | None = None
         self._is_hurried = self._is_left = False
         self.is_over = False
-        self.broke: Exception | None = None  # it ended by an error that is nobody's release
+        self.broke: Exception | None = None  # an error of ours, not of a release
         holder.later(self._go_through())
 
     def hurry(self) -> None:
-        """Wait for none of it any longer."""
+        """Wait for no release any longer."""
         self._is_hurried = True
         if self._call:
             self._call.cut()
 
     def leave(self) -> None:
-        """The kill switch is engaged: what is under way is cut, and called again later."""
+        """Cut the release under way, for the kill switch. It is called again later."""
         self._is_left = True
         if self._call:
             self._call.cut()
@@ -71,7 +71,7 @@ class Releasing:
                     await self._holder.record(AttentionRaised(item=defer, text=text))
                 await self._holder.record(Released(defer=defer, error=error))
         except Fenced:
-            pass  # released by who owns the run now
+            pass  # the run's new owner calls the releases
         except Exception as error:
             self.broke = error
         finally:
@@ -79,7 +79,7 @@ class Releasing:
             self._holder.news()
 
     async def _release(self, defer: str, name: str) -> str:
-        """Return what went wrong, or nothing."""
+        """Call one release, and return its error as text, or an empty text."""
         if defer not in self._holder.defers:
             return "LookupError: the agent does not say any more how"
         seconds = _LAST_S if self._is_hurried else self._holder.services.timing.release_s

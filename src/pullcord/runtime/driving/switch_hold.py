@@ -1,4 +1,4 @@
-"""What the kill switch does to the runs that are driven here: cut, held, and named if it is not."""
+"""Applies the kill switch to the runs that this process drives: cuts, holds, and names the rest."""
 
 import asyncio
 import weakref
@@ -16,8 +16,7 @@ _Minded: TypeAlias = tuple["weakref.ref[StartedWork]", list[Whose], str]
 
 
 class SwitchHold:
-    """See `runtime.switch_watch.Held`. Made in the runtime's loop, and used by the switch's
-    thread."""
+    """Implements `runtime.switch_watch.Held`. Made in the runtime's loop, used by the switch's thread."""
 
     def __init__(
         self,
@@ -28,7 +27,7 @@ class SwitchHold:
         self._drivers, self._covers, self._news = drivers, covers, news
         self._loop: asyncio.AbstractEventLoop | None = None
         self._minded: list[tuple[list[Whose], str, GoesOn]] = []
-        # Whatever such a call has started keeps it; if nothing does, there is nothing to be asked.
+        # Work that a call has started refers to it. Without such work it disappears from here.
         self._started: dict[int, _Minded] = {}
 
     def open(self) -> None:
@@ -56,11 +55,11 @@ class SwitchHold:
 
     @property
     def is_anything_left(self) -> bool:
-        """Whether something goes on that no step stands for, and may outlive the runtime."""
+        """Whether work goes on that belongs to no step, and may outlive the runtime."""
         return any(goes_on() for _, _, goes_on in tuple(self._minded)) or any(self._left_running())
 
     def mind(self, whose: list[Whose], what: str, goes_on: GoesOn | StartedWork) -> None:
-        """It is no step of its run, or may be going on when its run is over and gone."""
+        """Watch work that belongs to no step of its run, or may outlive the run."""
         if isinstance(goes_on, StartedWork):
             key = id(goes_on)
             gone = weakref.ref(goes_on, lambda _: self._started.pop(key, None))
@@ -70,7 +69,7 @@ class SwitchHold:
         self._minded.append((whose, what, goes_on))
 
     def _left_running(self) -> Iterator[tuple[list[Whose], str, tuple[str, ...]]]:
-        """What goes on that somebody has started who is minded: its names."""
+        """Yield the names of ongoing work that minded calls have started."""
         minded = tuple(self._started.values())
         found = left_running(*([self._loop] if self._loop else [])) if minded else {}
         for gone, whose, what in minded:
@@ -81,7 +80,7 @@ class SwitchHold:
         return [driver for driver in tuple(self._drivers.values()) if driver.live.is_switched_off]
 
     def _tell(self) -> None:
-        """All of them are cut before one of them tells the journal, which takes its time."""
+        """Cut all runs before any of them writes to the journal, which takes its time."""
         for driver in tuple(self._drivers.values()):
             driver.hold_off()
             driver.live.news()

@@ -1,4 +1,4 @@
-"""Calling a function of a tool about a call: its undo, its probe. In the loop if it is async."""
+"""Calls a tool's function about a call: its undo or its probe. Async ones run in the loop."""
 
 import asyncio
 import inspect
@@ -23,8 +23,10 @@ from pullcord.warden.worker import Answer, Given
 
 
 async def about(function: Any, call: Call, context: ToolContext, of: StartedWork) -> Any:
-    """Call it in this process: awaited, or in a thread if it is not async. That belongs to `of`:
-    it goes on whatever becomes of who waits for it."""
+    """Call the function in this process, in a thread if it is not async, and return its value.
+
+    The thread belongs to `of`, because it goes on even if the caller is cancelled.
+    """
     raw = getattr(function, "__pullcord_tool__", function)
     args = (context, call) if wants_context(raw) else (call,)
     try:
@@ -45,7 +47,7 @@ async def about_in_process(
     lease: Lease,
     needs_env: Collection[str] = (),
 ) -> Any:
-    """Call it in a process of its own, which is killed if this is cancelled."""
+    """Call the function in a process of its own. A cancellation of this call kills that process."""
     output = Output()
     given = Given(call=call, context=context.as_data() if wants_context(function) else None)
     process = await processes.start(
@@ -81,11 +83,11 @@ async def in_thread(
     of: StartedWork | None = None,
     stop: ThreadStop | None = None,
 ) -> Any:
-    """In a thread of its own, which nobody waits for when the program ends."""
+    """Call the function in a daemon thread of its own, which does not keep the program alive."""
     called = partial(stop.call, invoke) if stop else invoke
     loop = asyncio.get_running_loop()
     done: asyncio.Future[Any] = loop.create_future()
-    inside = copy_context()  # what it starts is its step's
+    inside = copy_context()  # its work belongs to the caller's step
 
     def settle(value: Any, error: BaseException | None) -> None:
         if done.done():
@@ -117,7 +119,7 @@ async def in_thread(
 
 
 def answer_in(answer: bytes) -> Answer | None:
-    """What a worker answered, if it wrote that to the end before it was stopped."""
+    """Return a worker's answer, or None if it was stopped before it had written all of it."""
     try:
         return msgspec.json.decode(answer, type=Answer)
     except (msgspec.DecodeError, RecursionError):

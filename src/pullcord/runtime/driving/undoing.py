@@ -1,11 +1,11 @@
-"""Undoing what a cancelled run has done: newest first, each with its own durable intent.
+"""Undoes the effects of a cancelled run, newest first, each with its own durable intent.
 
-An undo that a crash has cut off is called again with the same key, because that is what it
-promises to bear; one that is itself a tool with the effect `once` is asked about instead.
+If a crash cut an undo off, the next owner calls it again with the same key: an undo promises to
+bear that. If the undo is itself a tool with the effect `once`, the step's probe is asked, or else a
+person.
 
-What children did is undone with it, each effect in its turn. Not here: whoever knows a child's
-agent takes the child up for that, as it would any ended run that somebody wants undone
-(`ChildUndoing`).
+The effects of children are undone too, each in its turn, but not here. A process that knows the
+child's agent takes the child up, as it would any ended run with an undo (`ChildUndoing`).
 """
 
 import asyncio
@@ -48,7 +48,7 @@ _PROBE_S: Final = 30.0
 
 
 class Undoer(Protocol):
-    """Whose steps are undone: a `LiveRun`."""
+    """The run whose steps are undone: a `LiveRun`."""
 
     services: Services
     aparts: set[HostCalls]
@@ -69,27 +69,27 @@ class Undoer(Protocol):
 
 
 class Undoing:
-    """Goes through what is to be undone. One that fails in the end is named; the others go on."""
+    """Undoes all effects. It names one that fails for good, and goes on with the others."""
 
     def __init__(self, live: Undoer) -> None:
         self._live = live
         self._is_hurried = self._is_leaving = False
         self._is_cut = False  # the next owner goes on with what is under way
-        self._attempt: HostCalls | None = None  # one that could not be ended: no other beside it
+        self._attempt: HostCalls | None = None  # if it could not be ended: no other beside it
         self._woken = asyncio.Event()
         self._below = ChildUndoing(live)
         self.is_over = False
-        self.broke: Exception | None = None  # it ended by an error that is nobody's undo
+        self.broke: Exception | None = None  # an error of ours, not of an undo
         live.later(self._go_through())
 
     def hurry(self) -> None:
-        """The second press: no waits between attempts. What is under way is not given up."""
+        """Skip the waits between attempts: the second press. An undo under way goes on."""
         self._is_hurried = True
         self._below.hurry()
         self._woken.set()
 
     def leave(self, *, now: bool) -> None:
-        """The runtime closes. The next owner goes on; `now`: also with what is under way here."""
+        """Stop: the runtime closes, and the next owner goes on. `now`: cut the undo under way."""
         self._is_leaving = True
         self._below.leave()
         self._woken.set()
@@ -106,7 +106,7 @@ class Undoing:
                 else:
                     await self._undo_family()
         except (KillSwitchEngaged, Fenced):
-            pass  # gone on with when it is released; or by who owns the run now
+            pass  # the release of the switch, or the new owner, goes on with it
         except StorageFailed:
             await asyncio.sleep(self._live.services.timing.retry_storage_s)
         except asyncio.CancelledError:
@@ -119,8 +119,10 @@ class Undoing:
             self._live.news()
 
     async def _undo_family(self) -> None:
-        """Go once through what the run and those who worked for it did. What comes to light
-        meanwhile is newer, and comes first the next time."""
+        """Go once through the effects of the run and its children.
+
+        Effects that appear meanwhile are newer, and come first the next time.
+        """
         mine = self._live.run.id
         for run_id, effects in await self._below.order():
             if self._is_leaving:
@@ -157,7 +159,7 @@ class Undoing:
                 step=step, attempt=attempt, error=error, run_in=_place_of(policy.undo)
             )
             if not await self._live.record(intent):
-                return None  # something newer is to be undone by now: that comes first
+                return None  # a newer effect is to be undone first
             error = await self._try(step, policy, call, attempt)
             if not error:
                 await self._live.record(StepUndone(step=step))
@@ -168,7 +170,7 @@ class Undoing:
         return None
 
     async def _try(self, step: str, policy: Policy, call: Call, number: int) -> str:
-        """Return what went wrong, or nothing."""
+        """Call the undo, and return its error as text, or an empty text."""
         undo = policy.undo
         await self._live.licensed()
         if refused := self._live.refusal():
@@ -193,7 +195,7 @@ class Undoing:
         return f"{described(failed)}{apart.said}"
 
     async def _find_out(self, step: str, policy: Policy, call: Call) -> None:
-        """A crash has cut it off, and it must not be done twice. Is the effect still there?"""
+        """Ask the step's probe after a crash in an undo that may not run twice."""
         found: Any = None
         await self._live.licensed()
         if refused := self._live.refusal():
@@ -217,7 +219,7 @@ class Undoing:
         await self._live.record(together(item, UndoFailed(step=step, error=error)))
 
     async def _call(self, step: str, known: Step) -> Call:
-        """The call as it was recorded, with its result, or with the arguments alone."""
+        """Return the call as recorded, with its result if there is one."""
         args: dict[str, Any] = {}
         result: Any = None
         status: Known = known.status if known.status != "started" else "in_doubt"
@@ -260,8 +262,11 @@ class Undoing:
 def policy_for(
     step: str, known: Step, met: Mapping[str, Tool[..., Any]], policies: Policies
 ) -> Policy | None:
-    """What the step's tool declares: as its agent has called it, as it is found where it was, or as
-    it is configured by name. None: nobody knows."""
+    """Return the policy of the step's tool, or None if it is not known here.
+
+    It comes from the tool that the agent has called, from the tool's recorded place, or from the
+    policies by name.
+    """
     if step in met:
         return met[step].policy
     found = _found(known.where)
@@ -284,7 +289,7 @@ def _found(where: str) -> Any:
 
 
 def _place_of(undo: Any) -> RunIn:
-    """Where it is carried out: in a process of its own, if that can find it."""
+    """Return where the undo runs: in a process of its own, if that can find it."""
     raw = getattr(undo, "__pullcord_tool__", undo)
     if inspect.iscoroutinefunction(raw):
         return "loop"
