@@ -101,7 +101,7 @@ class Conversation(Generic[M]):
             unanswered = len(self.known)
             if self._last.answer is not None:
                 self.known += dialect.answer(self._last.answer)
-        self.is_taken_up = self._last is not None  # its last request is still to be repeated
+        self.is_taken_up = self._last is not None  # its last request has not been repeated yet
         del self.known[unanswered:]  # memory answers that request
 
     @property

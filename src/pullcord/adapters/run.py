@@ -54,14 +54,14 @@ class AgentRun:
 
     @contextmanager
     def inside(self) -> Generator["AgentRun"]:
-        """Make it the `current_run` of the code inside."""
+        """Make this the `current_run` of the code inside."""
         token = _CURRENT.set(self)
         try:
             yield self
         finally:
             _CURRENT.reset(token)
 
-    # --- its facts ---
+    # --- facts about the run ---
 
     @property
     def is_child(self) -> bool:
@@ -226,7 +226,7 @@ class AgentRun:
         """Return whether this run itself kept it, and not a run that it goes on from."""
         return key in self._live.memory.own_values
 
-    # --- what was before ---
+    # --- the past ---
 
     @property
     def requests(self) -> Sequence[PastRequest]:

@@ -59,22 +59,22 @@ class LiveRun:
         self.mine.after_turn = self._see_who_it_was
         self.gate = Gate(self.news)
         self.defers: dict[str, Callable[[], Awaitable[object]]] = {}
-        self.tools: dict[str, Tool[..., Any]] = {}  # by step: those called in this life
+        self.tools: dict[str, Tool[..., Any]] = {}  # by step id: the tools called in this life
         self.makes_deps: Callable[[], Any] | None = None  # makes the agent's `ctx.deps`
         self.is_only_unwinding = False  # entered only to learn how to undo and release
         self.flights: set[Flight] = set()  # steps under way
         self.aparts: set[HostCalls] = set()  # calls that belong to no step: undos, releases, looks
-        self.waiting = 0  # doors that wait for an answer, a child, a timer
+        self.waiting = 0  # doors that wait for an answer, a child or a timer
         self.busy_tasks: list[asyncio.Task[Any] | None] = []  # tasks whose doors are at work
         self._news = asyncio.Event()
         self._moved: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._is_dropped = False
-        self.is_lost = False  # by the store's word; set by the thread that renews
+        self.is_lost = False  # as the store reports; the renewing thread sets it
         self._heard_seq = 0  # the last record that the journal has announced
         self._is_behind = True  # the journal may have records that it has not read
         self._looks = 0  # looks since it last asked the journal
         self.leaving: Leaving = ""  # whether the runtime closes
-        self.rung: Rung = ""  # the highest rung that a stopped step needed
+        self.rung: Rung = ""  # the highest rung that stopping a step needed
         self._later: set[asyncio.Task[None]] = set()
         self.asides: set[asyncio.Task[Any]] = set()  # calls that the agent does not wait for
 
@@ -295,7 +295,7 @@ class LiveRun:
         await self.mine.catch_up()
         is_granted = current_flight() is not None and self.lets_steps_finish
         if self.is_only_unwinding or is_granted:
-            return  # it was past this point before, or has time to finish
+            return  # it passed this point before, or has time to finish
         if self.run.state is not RunState.RUNNING:
             self.news()
             await self.moved()
@@ -328,7 +328,7 @@ class LiveRun:
             flight.started.store = self.services.journal.path
             flight.started.mark = self.services.processes.mark_for_steps
         try:
-            # A cancel counts that was acknowledged while the journal recorded the intent.
+            # A cancel acknowledged during the record of the intent counts.
             await self.stubborn(self.mine.catch_up)
         except asyncio.CancelledError:
             flight.stop()
@@ -417,7 +417,7 @@ class LiveRun:
         self.wake_waiters()
         for flight in self.flights:
             flight.stop()
-            if flight.manner.run_in != "process":  # its warden answers for that one
+            if flight.manner.run_in != "process":  # its warden answers for that step
                 self.mind(f"step {flight.name!r}", lambda one=flight: one.is_working)
             if flight.landed:  # its late result goes to the current owner
                 self.services.waits_for(flight.landed)

@@ -16,7 +16,7 @@ _Minded: TypeAlias = tuple["weakref.ref[StartedWork]", list[Whose], str]
 
 
 class SwitchHold:
-    """Implements `runtime.switch_watch.Held`. Made in the runtime's loop, used by the switch's thread."""
+    """Implements `switch_watch.Held`. Made in the runtime's loop, used by the switch's thread."""
 
     def __init__(
         self,

@@ -1,7 +1,7 @@
-"""Child processes that a step has started itself, and all below them: asked to end, killed, named.
+"""The child processes that a step has started, and all below them: found, stopped, killed, named.
 
-Each is held by a pidfd that was opened while its parent was known, or while it carried the mark of
-the step, so a number that the kernel has given to another process is never signalled. A tool with
+A pidfd holds each of them. It was opened while the parent was known, or while the process carried
+the step's mark. So a signal never reaches another process with a reused number. A tool with
 `run_in="process"` needs none of this: the warden holds it.
 """
 
@@ -16,23 +16,25 @@ from typing import Final
 from pullcord.killswitch.mark import carriers, carries, name_of
 from pullcord.warden.kernel import children_of
 
-_LOOK_AGAIN: Final = 2  # what was forked while a list was read is in the next one
+_LOOK_AGAIN: Final = 2  # children forked during one read are in the next one
 
 
 class ChildProcesses:
-    """The living children of one step. May be used by any thread."""
+    """The living child processes of one step. Any thread may use it."""
 
     def __init__(self, mark: str = "") -> None:
-        """`mark`: what they carry, and those too that have lost their parent."""
+        """`mark`: the step's mark, which finds processes that have lost their parent too."""
         self._mark = mark
-        self._looks = _LOOK_AGAIN  # how often all processes of the machine are still looked at
-        self._held: dict[int, tuple[int, str]] = {}  # pid → pidfd, and what it is called
+        self._looks = _LOOK_AGAIN  # how many more scans of all processes to make
+        self._held: dict[int, tuple[int, str]] = {}  # pid → pidfd and name
         self._sessions: set[int] = set()
         self._lock = threading.Lock()
 
     def add(self, pid: int, *, is_ours: bool = True) -> None:
-        """Hold a child of this process, from now on. `is_ours`: False: of a server that forks for
-        it, which has just named it."""
+        """Hold a process from now on.
+
+        `is_ours`: False for the child of a fork server, which has just named it.
+        """
         with self._lock:
             self._looks = _LOOK_AGAIN
             self._let_go_of_the_dead()
@@ -40,8 +42,11 @@ class ChildProcesses:
                 self._hold(pid, parent=os.getpid() if is_ours else 0)
 
     def look(self) -> None:
-        """Find also those that have lost their parent: by their mark, among all processes. Nobody
-        carries it but what somebody has started who does, so none is found after there was none."""
+        """Find marked processes that have lost their parent, among all processes.
+
+        Only descendants of marked processes carry the mark. So after a scan that found none, no new
+        ones appear.
+        """
         with self._lock:
             while self._mark and self._looks:
                 self._looks -= 1
@@ -50,8 +55,8 @@ class ChildProcesses:
                         self._looks = _LOOK_AGAIN
 
     def send(self, number: signal.Signals) -> int:
-        """Signal all of them, those below first found now. Return how many there were."""
-        if number is signal.SIGKILL:  # the last word: nobody may be missed
+        """Signal all of them, after a search for new descendants. Return how many there were."""
+        if number is signal.SIGKILL:  # the last signal: none may be missed
             self._looks = _LOOK_AGAIN
             self.look()
         with self._lock:
@@ -62,7 +67,7 @@ class ChildProcesses:
             return len(self._held)
 
     def living(self) -> list[str]:
-        """Their names. Those that have ended are let go of, and nobody asks for them again."""
+        """Return the names of the living ones, and drop the dead."""
         with self._lock:
             self._grow()
             return [name for _, name in self._held.values()]
@@ -84,7 +89,7 @@ class ChildProcesses:
             os.close(self._held.pop(pid)[0])
 
     def _hold(self, pid: int, *, parent: int, is_marked: bool = False) -> bool:
-        """`parent`: who it must be a child of, now that it cannot become another; 0: anybody."""
+        """Hold a process, if it still is the right one. `parent`: its expected parent; 0: any."""
         try:
             pidfd = os.pidfd_open(pid)
         except OSError:
@@ -97,7 +102,7 @@ class ChildProcesses:
             os.close(pidfd)
             return False
         self._held[pid] = (pidfd, name_of(pid))
-        if int(fields[3]) == pid:  # what it starts may lose its parent, but not its session
+        if int(fields[3]) == pid:  # its children may lose their parent, but keep its session
             self._sessions.add(pid)
         return True
 
@@ -108,7 +113,7 @@ class ChildProcesses:
 
 
 def children_of_this_thread() -> set[int]:
-    """The children that the calling thread has forked and nobody has collected."""
+    """Return the children of the calling thread that are not yet collected."""
     with (
         suppress(OSError),
         open(f"/proc/self/task/{threading.get_native_id()}/children", "rb") as file,
@@ -126,14 +131,14 @@ def _members_of(sessions: set[int]) -> Iterator[int]:
 
 
 def _is_over(pidfd: int) -> bool:
-    """Whether it has ended, collected or not."""
+    """Return whether the process has ended, collected or not."""
     poll = select.poll()
     poll.register(pidfd, select.POLLIN)
     return bool(poll.poll(0))
 
 
 def _stat(pid: int) -> list[bytes]:
-    """State, parent, group, session and so on."""
+    """Return state, parent, group, session and so on."""
     with suppress(OSError), open(f"/proc/{pid}/stat", "rb") as file:
         return file.read().rpartition(b")")[2].split()
     return []

@@ -1,10 +1,10 @@
-"""Tells a step what is started in its name: a process, a thread, work in a pool.
+"""Tells a step about the work that it starts: a process, a thread, work in a pool.
 
-The doors through which Python starts such things are wrapped: they do what they did, and then tell
-the step in whose context they were called. A process carries the mark of the step (see `mark`), so
-that it is found when nobody else knows of it. Nothing is told outside of steps, and nothing that
-goes wrong here reaches the caller. Audit events would come too early (a process has no number
-yet), and Python 3.11 has none for threads; see docs/decisions/0046.
+It wraps the functions by which Python starts such work. They do their work, and then tell the step
+in whose context they were called. A process carries the mark of the step (see `mark`), so a search
+finds it without its parent. The wrappers tell nothing outside of steps, and pass no errors of their
+own to the caller. Audit events would come too early, because a process has no number yet. Python
+3.11 has none for threads. See docs/decisions/0046.
 """
 
 import functools
@@ -26,10 +26,11 @@ from pullcord.runtime.processes.child_processes import children_of_this_thread
 from pullcord.runtime.processes.started_work import STARTER, StartedWork, shared
 
 _PLUMBING: Final = ("asyncio.", "concurrent.futures.", "multiprocessing.", "anyio.", "pullcord.")
-"""Modules whose threads and processes serve whoever comes: they belong to no step. They are started
-with a private function of such a module; a public one (`asyncio.run`) does what a step gives it."""
+"""Modules whose threads and processes serve all callers, so they belong to no step. A private
+function of such a module starts them. A public one (`asyncio.run`) runs the step's own work.
+"""
 _PUBLIC_PLUMBING: Final = ("multiprocessing.pool.worker",)
-_ENV_AT: Final = 10  # the place of `env` among the arguments of Popen
+_ENV_AT: Final = 10  # the position of `env` in the arguments of Popen
 _of_thread: Final = weakref.WeakKeyDictionary[threading.Thread, StartedWork]()
 _before_fork: Final = threading.local()
 _installing: Final = threading.Lock()
@@ -37,7 +38,7 @@ _is_installed = False
 
 
 def install_start_hooks() -> None:
-    """Begin to tell, in this process and for good. The first call counts."""
+    """Wrap the functions in this process, for good. Later calls do nothing."""
     global _is_installed
     with _installing:
         if _is_installed:
@@ -56,7 +57,7 @@ def install_start_hooks() -> None:
 
 
 def starter() -> StartedWork | None:
-    """The step that the calling code works for: by its context, or by the thread it runs in."""
+    """Return the step that the calling code works for, by its context or its thread."""
     found = STARTER.get()
     if found is None and _of_thread:
         return _of_thread.get(threading.current_thread())
@@ -64,7 +65,7 @@ def starter() -> StartedWork | None:
 
 
 def _wrap(kind: Any, name: str, telling: Callable[..., Any]) -> None:
-    """Have `telling` called instead, with the step and the method, whenever a step calls it."""
+    """When a step calls the method, call `telling` with the step and the method instead."""
     method = getattr(kind, name)
 
     @functools.wraps(method)
@@ -79,7 +80,7 @@ def _wrap(kind: Any, name: str, telling: Callable[..., Any]) -> None:
 def _popen(of: StartedWork, init: Any, self: Any, /, *args: Any, **kwargs: Any) -> None:
     with suppress(Exception):
         args, kwargs = _marked(of, args, kwargs)
-    with shared():  # with a `preexec_fn` it forks like everybody else
+    with shared():  # with a `preexec_fn`, Popen forks through the fork hooks
         init(self, *args, **kwargs)
     with suppress(Exception):
         of.started_process(self.pid)
@@ -88,7 +89,7 @@ def _popen(of: StartedWork, init: Any, self: Any, /, *args: Any, **kwargs: Any) 
 def _marked(
     of: StartedWork, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """The arguments of Popen, with an environment that carries the step's mark."""
+    """Return the arguments of Popen, with the step's mark in the environment."""
     if not (entry := of.entry()):
         return args, kwargs
     is_placed = len(args) > _ENV_AT
@@ -113,7 +114,7 @@ def _wrap_system() -> None:
             of.started_process(0)
             if entry := of.entry():
                 marks = with_entry(os.environ.get(WORKER, ""), entry)
-                # A shell that exports it does not carry it itself, nor what it only forks.
+                # A shell that exports the mark does not carry it itself, nor do its forks.
                 again = f"exec /bin/sh -c {shlex.quote(os.fsdecode(command))}"
                 ordered = f"export {WORKER}={shlex.quote(marks)}; {again}"
         return system(ordered)
@@ -138,7 +139,7 @@ def _thread(of: StartedWork, start: Any, self: threading.Thread) -> None:
         run = self.run
 
         def run_for_step() -> None:
-            STARTER.set(of)  # a thread has a context of its own, with nothing in it
+            STARTER.set(of)  # a thread begins with an empty context
             self.__dict__.pop("run", None)
             run()
 
@@ -147,7 +148,7 @@ def _thread(of: StartedWork, start: Any, self: threading.Thread) -> None:
 
 
 def _is_plumbing(started: Any) -> bool:
-    """Whether a pool or the like has started it, for whoever comes."""
+    """Return whether a pool or similar module has started it, for all callers."""
     target = cast("Any", getattr(started, "_target", None))
     made_by = cast("Any", target or type(started))
     module = f"{getattr(made_by, '__module__', '')}."
@@ -159,12 +160,12 @@ def _is_plumbing(started: Any) -> bool:
 
 
 class _Pooled(Future[Any]):
-    """Work of a step in a pool of `multiprocessing`, which ends with its pool, too."""
+    """A step's work in a pool of `multiprocessing`. It counts as done when the pool has ended."""
 
     def __init__(self, pool: Any) -> None:
         super().__init__()
         self._pool = pool
-        self.set_running_or_notify_cancel()  # such a pool takes nothing back
+        self.set_running_or_notify_cancel()  # such a pool never withdraws work
 
     def done(self) -> bool:
         return super().done() or not any(worker.is_alive() for worker in self._pool._pool)
@@ -198,7 +199,7 @@ def _submit(
 
 
 def _for_step(of: StartedWork, fn: Any, /, *args: Any, **kwargs: Any) -> Any:
-    """Carry out a step's work in a thread of a pool: what it starts is the step's, too."""
+    """Run a step's work in a thread of a pool. Work that it starts is the step's, too."""
     before = STARTER.get()
     STARTER.set(of)
     try:
@@ -208,7 +209,7 @@ def _for_step(of: StartedWork, fn: Any, /, *args: Any, **kwargs: Any) -> Any:
 
 
 def _name_of(fn: Any) -> str:
-    """What is to be done, below what only carries the context along."""
+    """Return the name of the function, without wrappers that only carry the context."""
     while isinstance(fn, functools.partial):
         partial: functools.partial[Any] = fn  # pyright: ignore[reportUnknownVariableType]
         is_carrier = isinstance(getattr(partial.func, "__self__", None), Context)
@@ -218,7 +219,7 @@ def _name_of(fn: Any) -> str:
 
 @contextmanager
 def _children_carry(entry: str) -> Generator[None]:
-    """What the calling thread forks inside carries this entry."""
+    """Give this entry to every child that the calling thread forks inside."""
     before = getattr(_before_fork, "entry", "")
     _before_fork.entry = entry
     try:

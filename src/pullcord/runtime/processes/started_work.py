@@ -1,10 +1,9 @@
-"""What a step has started beside itself: tasks, child processes, threads, work in pools.
+"""The work that a step has started: tasks, child processes, threads, work in pools.
 
-All of it belongs to the step that started it. Tasks and pooled work are known by the context that
-they carry; the rest is told by `start_hooks`. When the step is cut, what is its alone is stopped:
-tasks are cancelled, child processes are terminated and then killed. Threads cannot be stopped; they
-have the step's grace to end. What a library runs for itself may serve other steps too, so it is
-left alone. Whatever is left of all this is named.
+All of it belongs to the step. Tasks and pooled work carry the step's context; `start_hooks` reports
+the rest. When the step is cut, its own work is stopped: tasks are cancelled, child processes are
+terminated and then killed. Threads cannot be stopped; they have the step's grace to end. A
+library's own work may serve other steps too, so it is left alone. All work that is left is named.
 """
 
 import asyncio
@@ -26,9 +25,9 @@ from pullcord.runtime.alarms import Alarm, Alarms
 from pullcord.runtime.processes.child_processes import ChildProcesses
 
 HURRY_S: Final = 0.05
-_LOOK_S: Final = 0.005  # how often is looked whether it is over: no thread tells of its end
-_LOOK_AT: Final = 64  # after how many more that have started something is looked who is done
-_KILL_S: Final = 2.0  # how long the kernel may take to bury what was killed
+_LOOK_S: Final = 0.005  # the interval between checks: a thread does not report its end
+_LOOK_AT: Final = 64  # after this many new starters, look which have ended
+_KILL_S: Final = 2.0  # how long the kernel may take to remove killed processes
 _OURS: Final = str(Path(__file__).parent.parent.parent) + "/"
 _INSTALLED: Final = ("/site-packages/", "/dist-packages/")
 
@@ -39,35 +38,39 @@ AnyTask: TypeAlias = "asyncio.Task[Any]"
 
 
 class StartedWork:
-    """What one call of the host's code has started: an attempt of a step, an undo, a release, a
-    look. Others may add to it and ask it from any thread."""
+    """The work that one call of the host's code has started: a step's attempt, an undo, …
+
+    Any thread may add to it and ask it.
+    """
 
     def __init__(
         self, run_id: str, step: str, home: str = "", *, what: str = "", store: str = ""
     ) -> None:
-        """`home`: the file of the function itself. `what`: what was called, if not a step."""
+        """`home`: the file of the function itself. `what`: the name of a call that is no step."""
         self.run_id, self.step, self.what = run_id, step, what
-        self.store = store  # where its run is kept: runs of two stores may have the same id
+        self.store = store  # the store of its run: two stores may have runs with one id
         self._home = home
         self._adding = threading.Lock()
         self._loop = asyncio.get_running_loop()
-        self.mark = ""  # of the runtime; what is started carries it, with the run and the step
+        self.mark = ""  # of the runtime; started work carries it, with the run and the step
         self._pids: list[int] = []
         self._children: ChildProcesses | None = None
         self._threads: list[threading.Thread] = []
         self._works: dict[Future[Any], str] = {}
-        self._tasks: set[AnyTask] = set()  # of those of the step, as found when last looked
+        self._tasks: set[AnyTask] = set()  # the step's tasks, as found by the last look
         _KNOWN.add(self)
 
-    # --- told while it goes on, by the thread that starts it ---
+    # --- reports from the thread that starts the work ---
 
     def entry(self, *, is_own: bool = True) -> str:
-        """What a process carries that is started now; not `is_own`: by a pool."""
+        """Return the mark for a process that starts now. Not `is_own`: a pool starts it."""
         return entry_of_step(self.mark, self.run_id, self.step if is_own else "")
 
     def started_process(self, pid: int, *, is_ours: bool = True) -> None:
-        """Held at once: nobody may be left later who knows its number. 0: it has none any more, but
-        may have left others."""
+        """Hold the process at once, while its number is known.
+
+        0: it has ended, but its children may go on.
+        """
         with self._adding:
             if self._children is None:
                 self._children = ChildProcesses(self.entry())
@@ -81,13 +84,13 @@ class StartedWork:
         _TOLD.add(self)
 
     def started_thread(self, thread: threading.Thread) -> None:
-        # One that has not begun to run is not alive either, and has no number.
+        # A thread that has not begun to run is not alive, and has no number.
         self._threads = [t for t in self._threads if t.ident is None or t.is_alive()]
         self._threads.append(thread)
         _TOLD.add(self)
 
     def handed_over(self, work: "Future[Any]", name: str) -> None:
-        """A pool was given something to do."""
+        """Add work that a pool has accepted."""
         self._works[work] = name
         _TOLD.add(self)
         work.add_done_callback(lambda done: self._works.pop(done, None))
@@ -97,7 +100,7 @@ class StartedWork:
     async def stop(
         self, alarms: Alarms, grace_s: float, is_hurried: Callable[[], bool]
     ) -> tuple[Reached, tuple[str, ...]]:
-        """Stop what can be stopped. Return what that took, and the names of what is left."""
+        """Stop the work. Return how far that had to go, and the names of work that is left."""
         self._take_stock()
         if self._children:
             self._children.look()
@@ -120,13 +123,13 @@ class StartedWork:
         return "abandoned" if left else reached, left
 
     def kill(self) -> None:
-        """Kill the child processes now; also while the event loop is held."""
+        """Kill the child processes now, also while the event loop is blocked."""
         self._take_processes()
         if self._children:
             self._children.send(signal.SIGKILL)
 
     def left(self) -> tuple[str, ...]:
-        """The names of what goes on, as far as it was seen when last looked."""
+        """Return the names of ongoing work, as the last look found it."""
         works = {name for work, name in tuple(self._works.items()) if not work.done()}
         threads = {f"thread {t.name}" for t in tuple(self._threads) if t.is_alive()}
         tasks = {f"task {_called(t)}" for t in tuple(self._tasks) if not t.done()}
@@ -137,14 +140,14 @@ class StartedWork:
         return bool(self.left())
 
     def seen(self, tasks: Iterable[AnyTask]) -> tuple[str, ...]:
-        """The names of what goes on now, of which these are the tasks."""
+        """Return the names of work that goes on now. `tasks`: its current tasks."""
         self._take_processes()
         self._tasks = set(tasks)
         return self.left()
 
     @property
     def is_idle(self) -> bool:
-        """Nothing goes on that has to be asked for: tasks are found without it."""
+        """Whether no work goes on except tasks, which are found without this object."""
         self._take_processes()
         return not (self._living() or self._works or self._pending())
 
@@ -159,13 +162,13 @@ class StartedWork:
             await asyncio.sleep(_LOOK_S)
 
     def _cut(self, number: signal.Signals) -> bool:
-        """Cancel its tasks and signal its child processes. True: there were such processes."""
+        """Cancel the tasks and signal the child processes. Return whether there were any."""
         self._take_stock()
         for work in tuple(self._works):
-            work.cancel()  # what has not begun does not begin
+            work.cancel()  # work that has not begun is withdrawn
         is_last = number is signal.SIGKILL
         for task in self._tasks:
-            # One that was told already may be cleaning up, and is told again only at the end.
+            # A task cancelled before may be cleaning up. It is cancelled again only at the end.
             if not self._is_of_a_library(task) and (is_last or not task.cancelling()):
                 loop = task.get_loop()
                 if loop is self._loop:
@@ -175,7 +178,7 @@ class StartedWork:
         return bool(self._children and self._children.send(number))
 
     def _take_stock(self) -> bool:
-        """Find what is there now. True: something is."""
+        """Find the current work. Return whether tasks go on."""
         self._take_processes()
         self._tasks = {task for task in _all_tasks({self._loop}) if starter_of(task) is self}
         return bool(self._tasks)
@@ -195,12 +198,14 @@ class StartedWork:
 
 
 class _Starters:
-    """Those that have started something other than tasks. They are kept until that has ended:
-    nothing else refers to who has started a process."""
+    """Starters of work other than tasks. It keeps each until that work has ended.
+
+    Nothing else refers to the starter of a process.
+    """
 
     def __init__(self) -> None:
         self._kept: set[StartedWork] = set()
-        self._looked = 0  # how many there were when last looked which have nothing any more
+        self._looked = 0  # how many were kept after the last check
 
     def add(self, one: StartedWork) -> None:
         self._kept.add(one)
@@ -217,24 +222,26 @@ class _Starters:
 
 _TOLD: Final = _Starters()
 _KNOWN: Final = weakref.WeakSet[StartedWork]()
-"""All of them that something refers to: what they have started, or who has called them."""
+"""All starters that something refers to: their work, or their callers."""
 STARTER: Final[ContextVar[StartedWork | Literal["shared"] | None]] = ContextVar(
     "pullcord-starter", default=None
 )
-"""The step that whatever is started in this context belongs to; `shared`: to no step."""
+"""The step that work started in this context belongs to. `shared`: no step."""
 
 
 def is_any_known(whose: Callable[[StartedWork], bool]) -> bool:
-    """Whether one of these may have something that goes on. Cheap: no task is looked at."""
+    """Return whether one of these may have ongoing work. Cheap, because it checks no task."""
     try:
         return any(whose(one) for one in _KNOWN)
-    except RuntimeError:  # another thread has begun something meanwhile
+    except RuntimeError:  # another thread has started work meanwhile
         return True
 
 
 def left_running(*loops: asyncio.AbstractEventLoop) -> dict[StartedWork, tuple[str, ...]]:
-    """What goes on in this process that was started by code of a run, by who has started it: its
-    names. `loops`: at least theirs are looked at. From any thread."""
+    """Return the names of ongoing work in this process, by the call that started it.
+
+    `loops`: loops to check at least. Any thread may call this.
+    """
     tasks: dict[StartedWork, list[AnyTask]] = {one: [] for one in _TOLD.still()}
     for task in _all_tasks(loops):
         if (of := starter_of(task)) is not None:
@@ -243,7 +250,7 @@ def left_running(*loops: asyncio.AbstractEventLoop) -> dict[StartedWork, tuple[s
 
 
 def starter_of(task: AnyTask) -> StartedWork | None:
-    """The step that a task works for, if it goes on and is not one of this runtime's own."""
+    """Return the step that a task works for, if the task goes on and is not the runtime's own."""
     if task.done() or task.get_loop().is_closed() or task is _current_task():
         return None
     context = context_of(task)
@@ -254,10 +261,10 @@ def starter_of(task: AnyTask) -> StartedWork | None:
 
 
 class shared:
-    """What is started inside belongs to no step: it is neither stopped nor named with one.
+    """Exempt the work that is started inside: it belongs to no step.
 
-    For a client, pool or server that is made when it is first needed, inside some step, and serves
-    other steps too::
+    A stop neither ends it nor names it with one. Use it for a client, pool or server that a step
+    makes when it is first needed, and that serves other steps too::
 
         with pullcord.shared():
             browser = await launch()
@@ -268,14 +275,15 @@ class shared:
         STARTER.set("shared")
 
     def __exit__(self, *_: object) -> None:
-        STARTER.set(self._before)  # not by token: a fixture may be left in another context
+        STARTER.set(self._before)  # no token: a fixture may exit in another context
 
 
 def context_of(task: AnyTask) -> Context | None:
-    """The context that a task runs in.
+    """Return the context that a task runs in.
 
-    Python 3.11 has no way to ask. Its C task tells the garbage collector what it refers to, and
-    its own context comes before those of its callbacks; a task in Python has it as an attribute.
+    Python 3.11 has no function for this. Its C task tells the garbage collector what it refers to,
+    and its own context comes before those of its callbacks. A task in Python has it as an
+    attribute.
     """
     if sys.version_info >= (3, 12):
         return task.get_context()
@@ -285,7 +293,7 @@ def context_of(task: AnyTask) -> Context | None:
 
 
 def _current_task() -> "AnyTask | None":
-    """The task that asks; None also in a thread without an event loop."""
+    """Return the calling task. None also in a thread without an event loop."""
     try:
         return asyncio.current_task()
     except RuntimeError:
@@ -293,10 +301,10 @@ def _current_task() -> "AnyTask | None":
 
 
 def _all_tasks(loops: Iterable[asyncio.AbstractEventLoop]) -> set[AnyTask]:
-    """The tasks of these loops, and of others as far as asyncio lists them."""
+    """Return all tasks of these loops, and of others as far as asyncio lists them."""
     found: set[AnyTask] = set()
     for loop in loops:
-        with suppress(RuntimeError):  # it is another thread's, and very busy: the next look has it
+        with suppress(RuntimeError):  # another thread's busy loop: the next look finds it
             found |= asyncio.all_tasks(loop)
     for name in ("_all_tasks", "_scheduled_tasks", "_eager_tasks"):
         others: Any = getattr(asyncio.tasks, name, ())
@@ -304,7 +312,7 @@ def _all_tasks(loops: Iterable[asyncio.AbstractEventLoop]) -> set[AnyTask]:
             try:
                 found |= set(others)
                 break
-            except RuntimeError:  # another thread has changed it meanwhile
+            except RuntimeError:  # another thread has changed the set meanwhile
                 continue
     return found
 
@@ -321,7 +329,7 @@ def _called(task: AnyTask) -> str:
 
 
 def _package_of(file: str) -> str:
-    """The installed package that a file belongs to; empty: it is not installed."""
+    """Return the installed package of a file. Empty: it is not installed."""
     for place in _INSTALLED:
         _, found, inside = file.rpartition(place)
         if found:

@@ -1,9 +1,9 @@
-"""Stopping a call in a thread that was made for it, where its tool declares `on_stop="raise"`.
+"""Stops a call in a thread of its own, if its tool declares `on_stop="raise"`.
 
-The sockets that the call has opened itself are shut, so that whatever waits for them comes back;
-then `Interrupted` is raised in it. Python raises it between two instructions of the thread: code in
-C that does not come back is not reached. A call that has not opted in is left alone: a lock that it
-holds, or a connection that it has put into a pool, may be others' too.
+It shuts the sockets that the call has opened, so that a read from them returns. Then it raises
+`Interrupted` in the call. Python raises it between two instructions of the thread, so C code that
+does not return is not reached. Other calls are left alone: they may hold a lock, or may have put a
+connection into a pool that others use.
 """
 
 import ctypes
@@ -22,16 +22,16 @@ _is_installed = False
 
 
 class ThreadStop:
-    """One call in a thread of its own, and how it is stopped. `stop` may come from any thread."""
+    """One call in a thread of its own, and its stop. Any thread may call `stop`."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._ident = 0  # of the thread, while the tool's function is being called
+        self._ident = 0  # of the thread, while it calls the tool's function
         self._sockets = weakref.WeakSet[socket.socket]()
         _install()
 
     def call(self, function: Any, *args: Any) -> Any:
-        """Call it in this thread. What it returned counts, also if a stop came with it."""
+        """Call the function in this thread. A returned value counts, even after a stop."""
         returned: list[Any] = []
         _CALL.set(self)
         try:
@@ -42,7 +42,7 @@ class ThreadStop:
             finally:
                 with self._lock:
                     ident, self._ident = self._ident, 0
-                    _raise_in(ident, None)  # one that has not arrived is taken back
+                    _raise_in(ident, None)  # withdraw an exception that has not arrived
         except Interrupted:
             if not returned:
                 raise
@@ -53,7 +53,7 @@ class ThreadStop:
 
     def stop(self) -> None:
         for made in tuple(self._sockets):
-            with suppress(OSError):  # by the plain method: TLS would wait for the other side
+            with suppress(OSError):  # the plain method: TLS would wait for the peer
                 socket.socket.shutdown(made, socket.SHUT_RDWR)
         with self._lock:
             if self._ident:
@@ -64,7 +64,7 @@ _CALL: Final[ContextVar[ThreadStop | None]] = ContextVar("pullcord-thread-call",
 
 
 def _install() -> None:
-    """The hook cannot be removed: it is there from the first call that has opted in."""
+    """Install the audit hook, at the first call that has opted in. It cannot be removed."""
     global _is_installed
     with _installing:
         if not _is_installed:

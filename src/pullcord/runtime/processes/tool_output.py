@@ -1,4 +1,4 @@
-"""What a process tool puts out: bounded in memory, shown as it comes, in nobody's way."""
+"""The output of a process tool: bounded in memory, and shown as it comes."""
 
 import asyncio
 import codecs
@@ -8,13 +8,13 @@ from pullcord.core.text.screening import NO_GUARDS, Guards, Hit, Screen
 from pullcord.core.text.secrets import Secrets
 from pullcord.core.text.stream_sealer import Sealer
 
-KEPT_BYTES: Final = 64 * 1024  # of the beginning, and as much of the end
+KEPT_BYTES: Final = 64 * 1024  # of the beginning, and the same of the end
 SHOWN_CHARS: Final = 256 * 1024
 _PIECE_CHARS: Final = 4096
 
 
 class Tail:
-    """The beginning and the end of a stream, and how much there was in between."""
+    """The beginning and the end of a stream, and the number of bytes between them."""
 
     def __init__(self) -> None:
         self._head = bytearray()
@@ -37,7 +37,7 @@ class Tail:
         return self.total - len(self._head) - min(len(self._tail), KEPT_BYTES)
 
     def text(self) -> str:
-        """What was kept, as text; bytes that are none, and NUL, are shown as a replacement."""
+        """Return the kept text. Invalid bytes and NUL become replacement characters."""
         head, tail = bytes(self._head), bytes(self._tail[-KEPT_BYTES:])
         if not self.dropped:
             return _text(head + tail)
@@ -45,13 +45,13 @@ class Tail:
 
 
 class Output:
-    """Both streams of one call. `piece` hands out what has not been shown yet."""
+    """Both streams of one call. `piece` returns output that is not shown yet."""
 
     def __init__(self, guards: Guards = NO_GUARDS, secrets: Secrets | None = None) -> None:
         self.out, self.err = Tail(), Tail()
         self._sealers = {n: Sealer(secrets) for n in ("out", "err")} if secrets else {}
         self._screens = {name: guards.screen() for name in ("out", "err")}
-        self.hit: Hit | None = None  # what a guard has found in it; nothing is shown from there on
+        self.hit: Hit | None = None  # a guard's match: nothing after it is shown
         self._decoders = {
             name: codecs.getincrementaldecoder("utf-8")("replace") for name in ("out", "err")
         }
@@ -67,7 +67,7 @@ class Output:
         self._take("err", self.err, data)
 
     def close(self) -> None:
-        """Nothing more comes."""
+        """End the output."""
         if self._sealers and not self.is_closed:
             self._take("out", self.out, b"", final=True)
             self._take("err", self.err, b"", final=True)
@@ -77,7 +77,7 @@ class Output:
         self._more.set()
 
     async def piece(self) -> str:
-        """Return what came since, once there is something. Empty: that was all."""
+        """Return new output, once there is some. Empty: the output has ended."""
         while not self._unshown and not self.is_closed and self.hit is None:
             self._more.clear()
             await self._more.wait()
@@ -85,7 +85,7 @@ class Output:
         return piece
 
     def _take(self, stream: str, kept: Tail, data: bytes, *, final: bool = False) -> None:
-        """Sealed before anything is cut out of it: half a secret could not be found any more."""
+        """Seal the data before any of it is cut off: half a secret could not be found."""
         text = self._decoders[stream].decode(data, final)
         if sealer := self._sealers.get(stream):
             text = sealer.feed(text) + (sealer.end() if final else "")
@@ -105,7 +105,7 @@ class Output:
         self._add(screen.feed(text), screen)
 
     def _add(self, text: str, screen: Screen) -> None:
-        """Each stream has its guards to itself: what comes in between hides nothing."""
+        """Add text of one stream. It has its own guards, so the other one cannot hide a match."""
         if self.hit is None:
             self._unshown += text
             self.hit = screen.hit

@@ -1,8 +1,8 @@
-"""The runtime's side of the warden: start a process tool, read what it writes, stop or freeze it.
+"""The runtime's side of the warden: start a process tool, read its output, stop or freeze it.
 
-Orders are packets on a socket and may be given from any thread, also while the event loop is
-blocked. Nothing here waits for a pipe that a grandchild may hold open: what ends a call is the
-warden's word that its whole tree is gone.
+Orders are packets on a socket. Any thread may send them, also while the event loop is blocked. A
+call ends when the warden reports that its whole process tree is gone. It does not wait for a pipe
+that a grandchild may hold open.
 """
 
 import asyncio
@@ -40,16 +40,16 @@ _LOST: Final = "the warden is gone"
 
 
 class ToolEnd(msgspec.Struct, kw_only=True):
-    """How a call ended, by the warden's word: nothing of it is left but `survivors`."""
+    """The warden's report of a call's end: nothing of it is left except `survivors`."""
 
     began: bool
-    status: int | None = None  # of the process itself: an exit status, or minus a signal
+    status: int | None = None  # exit status of the process itself, or minus a signal
     rung: Rung = ""
-    left: int = 0  # processes that it had left behind, and that were killed
+    left: int = 0  # processes that it had left running, and that were killed
     survivors: list[int] = msgspec.field(default_factory=list[int])
     ladder_ms: dict[str, float] = msgspec.field(default_factory=dict[str, float])
     why: str = ""
-    answer: bytes = b""  # what it wrote to its result pipe
+    answer: bytes = b""  # the contents of its result pipe
 
 
 class NotStarted(Exception):
@@ -57,14 +57,14 @@ class NotStarted(Exception):
 
 
 class Process:
-    """One process tool. `ended` is done when the warden says that nothing of it is left."""
+    """One process tool. `ended` is done when the warden reports that nothing of it is left."""
 
     def __init__(
         self, call: str, send: Callable[[Message], None], news: Callable[[], None]
     ) -> None:
         self.call = call
         self.ended: asyncio.Future[ToolEnd] = asyncio.get_running_loop().create_future()
-        self.is_frozen = False  # by the warden's word, and nobody has thawed it since
+        self.is_frozen = False  # as the warden reports; a thaw resets it
         self._last_order = 0
         self._lock = threading.Lock()
         self._send = send
@@ -73,14 +73,14 @@ class Process:
         self._readers: dict[int, Callable[[bytes], None]] = {}
 
     def stop(self, grace_s: float) -> None:
-        """SIGTERM to the tree, SIGKILL after the grace. From any thread."""
+        """Send SIGTERM to the tree, and SIGKILL after the grace. Any thread may call this."""
         self._order("stop", grace_s=grace_s)
 
     def hurry(self) -> None:
         self._order("hurry")
 
     def freeze(self) -> None:
-        """Let nothing of it run. `is_frozen` when that holds."""
+        """Freeze the process tree. `is_frozen` says when that is done."""
         self._order("freeze")
 
     def thaw(self) -> None:
@@ -93,10 +93,10 @@ class Process:
                 self.is_frozen = False
             self._send({"do": what, "call": self.call, "n": self._last_order, **how})
 
-    # --- what comes from it ---
+    # --- reports and output ---
 
     def listen(self, fd: int, take: Callable[[bytes], None] | None) -> None:
-        """Read this pipe for as long as the call lasts. None: it is the answer."""
+        """Read this pipe for as long as the call lasts. `take` None: it carries the answer."""
         os.set_blocking(fd, False)
         self._readers[fd] = take or self._take_answer
         asyncio.get_running_loop().add_reader(fd, self._read, fd)
@@ -126,7 +126,7 @@ class Process:
     def hear(self, message: Message) -> None:
         match message["is"]:
             case "frozen":
-                with self._lock:  # not, if it was thawed while the word was on its way
+                with self._lock:  # not if a thaw came before the report
                     self.is_frozen = message["n"] == self._last_order
             case "ended":
                 self.end(message)
@@ -135,7 +135,7 @@ class Process:
         self._news()
 
     def end(self, message: Message) -> None:
-        """Take what is left in the pipes; whoever may still hold them has no more to say."""
+        """Read the rest of the pipes and close them, even if a grandchild still holds them open."""
         for fd in list(self._readers):
             for _ in range(1024):  # all that a pipe can hold, and more
                 if not self._read(fd):
@@ -148,7 +148,7 @@ class Process:
 
 
 class Processes:
-    """All process tools of one runtime. The warden is started with the first of them."""
+    """All process tools of one runtime. The first of them starts the warden."""
 
     def __init__(
         self,
@@ -160,16 +160,20 @@ class Processes:
         lapse_kill_s: float = 0.0,
         secrets: Secrets | None = None,
     ) -> None:
-        """`store`: whose kill switch counts. `name`: by which the warden can be asked what is left
-        of its tools, also while this process stands still; `runs`: by which it is told that a run
-        was taken over. `lapse_kill_s`: how long what it holds stays frozen after the lease has
-        lapsed, before it is killed; 0: for ever. `secrets`: what none of them inherits unasked."""
+        """- `store`: the store whose kill switch counts.
+        - `name`: the name by which others ask the warden what is left of its tools, also while this
+          process stands still.
+        - `runs`: the name by which others tell it that a run was taken over.
+        - `lapse_kill_s`: how long its tools stay frozen after the lease has lapsed, before it kills
+          them. 0: for ever.
+        - `secrets`: tools inherit these only on request.
+        """
         self._fence, self._name, self._runs = fence, name, runs
         self._lapse_kill_s, self._secrets = lapse_kill_s, secrets or Secrets()
         self._until_s = 0.0
         self._store = os.path.abspath(store) if store else ""
         self._mark = entry(mark_of(self._store), owner := new_owner())
-        # What steps start carries a mark also if the store is in memory: it is found from here.
+        # Steps' processes carry a mark also if the store is in memory: this process finds them.
         self.mark_for_steps = self._mark or entry(os.urandom(8).hex(), owner)
         self._channel: Channel | None = None
         self._warden: subprocess.Popen[bytes] | None = None
@@ -177,9 +181,9 @@ class Processes:
         self._calls: dict[str, Process] = {}
         self._number = 0
         self._home = ""
-        self._leaving: set[asyncio.Future[None]] = set()  # wardens that are not gone yet
+        self._leaving: set[asyncio.Future[None]] = set()  # wardens that have not ended yet
         self._lock = threading.Lock()
-        self.kind = ""  # of the fences that the warden makes; empty while there is none
+        self.kind = ""  # of the warden's fences; empty before there is a warden
 
     async def start(
         self,
@@ -197,16 +201,18 @@ class Processes:
         run: str = "",
         epoch: int = 0,
     ) -> Process:
-        """Ask the warden for it and return what stands for it.
+        """Ask the warden to start a process, and return its `Process`.
 
-        `what` is an `argv` or a `function`. `began` is called in the instant before the order is
-        given, with what can stop it; if it says no, there is no order. `whose`: by what the kill
-        switch knows whom it is called for; `run`, `epoch`: by which lease. `env`: what it finds in
-        its environment besides what it inherits; `needs_env`: what of that it is given although it
-        holds a secret.
+        - `what`: an `argv` or a `function`.
+        - `began`: called with the process in the instant before the order. If it returns False,
+          nothing is ordered.
+        - `whose`: the names by which the kill switch knows the caller.
+        - `run`, `epoch`: the lease of the call.
+        - `env`: variables to add to the inherited ones.
+        - `needs_env`: variables to inherit although they hold a secret.
 
         Raises:
-            NotStarted: it said no, or there is no warden to be had.
+            NotStarted: `began` returned False, or there is no warden.
         """
         await self._wake()
         self._number += 1
@@ -214,7 +220,7 @@ class Processes:
         order = {"do": "start", "call": process.call, "function": what.get("function")}
         order |= {"whose": list(whose), "run": run, "epoch": epoch}
         found = for_tools(self._secrets, needs=needs_env, given=env)
-        marks = f"{os.environ.get(WORKER, '')} {self._mark}".strip()  # ours, if we are a tool, too
+        marks = f"{os.environ.get(WORKER, '')} {self._mark}".strip()  # of our own, if we are a tool
         found |= {"PULLCORD_CALL": f"{os.getpid()}-{process.call}"}
         found |= {WORKER: marks} if marks else {}
         spec = {**what, "env": found, "cwd": cwd or _here()}
@@ -233,18 +239,18 @@ class Processes:
         return process
 
     def licensed(self, until_s: float) -> None:
-        """Tell the warden how long it may let things run, by boot time. From any thread."""
+        """Tell the warden until when its tools may run, by boot time. Any thread may call this."""
         self._until_s = until_s
-        with suppress(OSError):  # there is none: the next one is told when it is started
+        with suppress(OSError):  # no warden yet: the next one learns it when it starts
             self._order({"do": "lease", "until": until_s})
 
     def lost(self, run: str, epoch: int) -> None:
-        """Another owner has this run: the warden kills what it holds for it. From any thread."""
+        """Tell the warden to kill the tools of a run that another owner has. From any thread."""
         with suppress(OSError):
             self._order({"do": "lost", "run": run, "epoch": epoch})
 
     async def aclose(self) -> None:
-        """Let go of the warden. It ends whatever is still running, and itself."""
+        """Let go of the warden. It ends the running tools and itself."""
         if self._channel is not None:
             self._lose(self._channel)
         if self._leaving:
@@ -277,7 +283,7 @@ class Processes:
         os.set_inheritable(theirs.fileno(), True)
         for sock in (mine, theirs):
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1024 * 1024)
-        with theirs, shared():  # it outlives the step that needs it first
+        with theirs, shared():  # it outlives the step that first needs it
             self._warden = subprocess.Popen(
                 [
                     sys.executable,
@@ -320,7 +326,7 @@ class Processes:
                     self._loop.call_soon_threadsafe(self._catch_up, self._channel)
 
     def _catch_up(self, channel: Channel) -> None:
-        """Send what did not fit as soon as it does."""
+        """Send the rest of the orders, as soon as the socket takes them."""
         with self._lock, suppress(OSError):
             if channel is not self._channel:
                 return
@@ -350,7 +356,7 @@ class Processes:
         process.hear({**message, "is": "ended"})
 
     def _lose(self, channel: Channel) -> None:
-        """The warden is gone, or let go of. What it held dies with it; a cgroup needs help."""
+        """Drop the warden, which is gone or no longer needed. Its tools die with it."""
         if channel is not self._channel:
             return
         asyncio.get_running_loop().remove_reader(channel.fileno())
@@ -367,7 +373,7 @@ class Processes:
             self._bury(self._warden, self._home, list(self._calls.values()))
 
     def _bury(self, warden: "subprocess.Popen[bytes]", home: str, calls: list[Process]) -> None:
-        """Its calls have ended when it has: it, or its guard, does not go before they are gone."""
+        """End its calls when the warden has ended. Before that, it or its guard ends its tools."""
         loop = asyncio.get_running_loop()
         gone: asyncio.Future[None] = loop.create_future()
         self._leaving.add(gone)
@@ -388,7 +394,7 @@ class Processes:
 
 
 def address_of(function: Any) -> dict[str, str] | None:
-    """Where another process finds a function. None: nowhere, it is a closure or made on the fly."""
+    """Return where another process finds a function. None: it is a closure or made at run time."""
     name = getattr(function, "__qualname__", "")
     module = sys.modules.get(getattr(function, "__module__", None) or "")
     if not name or module is None or "<" in name:
@@ -399,7 +405,7 @@ def address_of(function: Any) -> dict[str, str] | None:
     if found is not function and getattr(found, "__pullcord_tool__", None) is not function:
         if getattr(found, "__wrapped__", None) is not function:
             return None
-        name += ".__wrapped__"  # a decorator has put something of its own in the function's place
+        name += ".__wrapped__"  # a decorator has replaced the function under its name
     file = getattr(module, "__file__", None)
     if module.__name__ == "__main__" and not file:
         return None
@@ -408,13 +414,16 @@ def address_of(function: Any) -> dict[str, str] | None:
 
 
 def can_be_shipped(function: Any) -> bool:
-    """Return whether another process finds this function: it stands at the top of a module."""
+    """Return whether another process finds this function: it is at the top of a module."""
     return address_of(function) is not None
 
 
 def _name_of(module: ModuleType) -> str:
-    """By what name it can be imported. What `python -m` runs is called `__main__`, and has another:
-    by that its relative imports work, and a package's `__main__` is found."""
+    """Return the name by which a module can be imported.
+
+    `python -m` runs a module as `__main__`, but it has a name of its own. With that name its
+    relative imports work, and a package's `__main__` is found.
+    """
     spec = module.__spec__ if module.__name__ == "__main__" else None
     return spec.name if spec else module.__name__
 
@@ -424,7 +433,7 @@ def encoded(given: Any) -> bytes:
 
 
 def _filed(given: bytes) -> int:
-    """A file in memory, to be read from its beginning."""
+    """Return a file in memory with these bytes, at its beginning."""
     file = os.memfd_create("given", os.MFD_CLOEXEC)
     while given:
         given = given[os.write(file, given) :]
@@ -433,7 +442,7 @@ def _filed(given: bytes) -> int:
 
 
 def _here() -> str:
-    """Where this process is, also if that is there no more: whoever goes there is told."""
+    """Return this process's working directory, even if it is deleted. (Its use then fails.)"""
     try:
         return os.getcwd()
     except OSError:
@@ -453,14 +462,14 @@ _CREDENTIALS: Final = frozenset({"PGPASSWORD"})
 
 
 def named_secrets() -> list[str]:
-    """The variables that `PULLCORD_SECRETS` names."""
+    """Return the variables that `PULLCORD_SECRETS` names."""
     return [name.strip() for name in os.environ.get(_NAMED, "").split(",") if name.strip()]
 
 
 def for_tools(
     secrets: Secrets, *, needs: Collection[str] = (), given: Mapping[str, str] | None = None
 ) -> dict[str, str]:
-    """Return what a tool finds. `needs`: what it asks for by name; `given`: what it is handed."""
+    """Return a tool's environment. `needs`: names that it asks for; `given`: added variables."""
     withheld = {*named_secrets(), *_CREDENTIALS} - set(needs)
     inherited = {
         name: value
