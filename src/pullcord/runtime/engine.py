@@ -14,9 +14,10 @@ class Worker(Protocol):
     async def drive(self, run_id: str) -> bool:
         """Drive a run until it ends or leaves this process's memory; return whether this call did.
 
-        False: this process cannot claim the run. It may have an owner already, perhaps this process, or
-        need none; or this process does not know its agent. A run that rests leaves the memory after
-        `Timing.park_after_s`. If the engine cancels this call, the process gives the run back.
+        False: this process cannot claim the run. The run may have an owner (perhaps this process)
+        or need none, or this process may not know its agent. A run that rests leaves the memory
+        after `Timing.park_after_s`. If the engine cancels this call, the process gives the run
+        back.
 
         Raises:
             RunNotFound: there is no such run.

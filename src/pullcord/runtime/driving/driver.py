@@ -302,7 +302,7 @@ class Driver:
     # --- moves that await ---
 
     async def _tell_of_cut(self) -> None:
-        """Pause the run where it is. It was cut, so also if the switch is released by now."""
+        """Pause the run where it was cut, even if the kill switch is released by now."""
         flag, self._cut_by = self._cut_by, None
         if flag is not None:
             command = self.services.journal.command
@@ -437,8 +437,8 @@ class Driver:
     # --- the kill switch ---
 
     def hold_off(self) -> None:
-        """If the kill switch holds this run, let nothing begin and cut everything under way. The
-        journal hears of the pause afterwards: it may be slow, or gone."""
+        """If the kill switch holds this run, let nothing begin and cut the work under way. The
+        journal hears of the pause afterwards, because it may be slow or gone."""
         if (flag := self.services.switch.covers(*self.live.whose)) is None:
             return
         self._cut_by = flag
@@ -455,8 +455,7 @@ class Driver:
         self._unwind()  # the agent's own code too: a resume enters it again
 
     def cut_sockets(self) -> None:
-        """Shut the sockets of its model calls, and kill the processes that its steps started. Any
-        thread may call it."""
+        """Shut its model calls' sockets, and kill its steps' processes. Any thread may call it."""
         for flight in tuple(self.live.flights):
             if flight.transport:
                 flight.transport()
