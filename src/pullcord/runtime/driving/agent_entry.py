@@ -131,7 +131,7 @@ class AgentEntry:
         self._is_out = True
         if not task.cancelled():
             task.exception()  # read here; the run's state decides what it means
-        self.is_done = not self._gate.is_closed  # unwound: its end means nothing
+        self.is_done = not self._gate.is_closed  # else unwound: its end means nothing
         self._news()
 
     def _climb(self) -> None:

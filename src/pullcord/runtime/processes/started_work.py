@@ -263,7 +263,7 @@ def starter_of(task: AnyTask) -> StartedWork | None:
 class shared:
     """Exempt the work that is started inside: it belongs to no step.
 
-    A stop neither ends it nor names it with one. Use it for a client, pool or server that a step
+    A stop neither ends nor names it. Use this for a client, pool or server that a step
     makes when it is first needed, and that serves other steps too::
 
         with pullcord.shared():

@@ -160,7 +160,9 @@ class Processes:
         lapse_kill_s: float = 0.0,
         secrets: Secrets | None = None,
     ) -> None:
-        """- `store`: the store whose kill switch counts.
+        """Prepare the processes. The first `start` starts the warden.
+
+        - `store`: the store whose kill switch counts.
         - `name`: the name by which others ask the warden what is left of its tools, also while this
           process stands still.
         - `runs`: the name by which others tell it that a run was taken over.
