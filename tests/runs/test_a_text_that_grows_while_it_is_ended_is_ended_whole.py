@@ -12,7 +12,8 @@ from pullcord.journal.journal import Journal
 from pullcord.journal.memory_store import MemoryStore
 from pullcord.journal.rules.ledger import Append, Claim
 from pullcord.journal.store import LiveText
-from pullcord.runtime.driving.left_behind import Owner, end_texts
+from pullcord.runtime.driving.left_behind import end_texts
+from pullcord.runtime.driving.live_run import LiveRun
 from pullcord.runtime.ownership import Wanted
 
 
@@ -69,7 +70,7 @@ async def test_it_is_ended_with_all_that_was_shown() -> None:
     journal.late.lease = claim.lease
     await journal.live_text.say(claim.lease, "p", "Hello", offset=0)
 
-    await end_texts(cast("Owner", Desk(journal, claim)))
+    await end_texts(cast("LiveRun", Desk(journal, claim)))
 
     last = (await journal.read("r1"))[-1].event
     assert last == TextEnded(part="p", text="Hello and bye", complete=False)
@@ -87,7 +88,7 @@ async def test_all_that_were_cut_are_ended_whether_or_not_they_may_be_together(m
         await journal.live_text.say(claim.lease, part, f"{part} says", offset=0)
         await journal.live_text.say(claim.lease, part, " more", offset=6)
 
-    await end_texts(cast("Owner", Desk(journal, claim, most=most)))
+    await end_texts(cast("LiveRun", Desk(journal, claim, most=most)))
 
     *_, first, second = [record.event for record in await journal.read("r1")]
     assert first == TextEnded(part="p", text="p says more", complete=False)

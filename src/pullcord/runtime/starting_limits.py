@@ -5,7 +5,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from functools import cache
 from importlib import import_module
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import msgspec
 
@@ -18,7 +18,7 @@ from pullcord.core.conditions import (
     changed,
     leaves,
 )
-from pullcord.core.events import ConditionMet, Event
+from pullcord.core.events import ConditionMet
 from pullcord.core.limits import (
     DEFAULT,
     DEFAULT_OF_MODELS,
@@ -31,15 +31,10 @@ from pullcord.core.limits import (
 from pullcord.core.run import Run
 from pullcord.errors import InvalidInput
 from pullcord.runtime.agents import AgentConfig, Priced
+from pullcord.runtime.driving.live_run import LiveRun
 
 _log: Final = logging.getLogger("pullcord.runtime")
 Given = Condition | Callable[..., Any] | None
-
-
-class ConditionAsker(Protocol):
-    @property
-    def run(self) -> Run: ...
-    async def begin(self, wanted: Event, /) -> list[Event]: ...
 
 
 def limits_for(
@@ -96,22 +91,22 @@ def _check_price(agent: AgentConfig, model: str, leaf: Spent) -> None:
         )
 
 
-async def ask_own_conditions(doors: ConditionAsker) -> None:
+async def ask_own_conditions(live: LiveRun) -> None:
     """Ask the functions among the conditions of a run. What one has said once holds for good."""
-    limits = doors.run.limits
+    limits = live.run.limits
     if limits is None:
         return
     for leaf in leaves(limits.condition):
-        if isinstance(leaf, When) and str(leaf) not in doors.run.met and await _says(leaf, doors):
-            await doors.begin(ConditionMet(condition=str(leaf)))
+        if isinstance(leaf, When) and str(leaf) not in live.run.met and await _says(leaf, live):
+            await live.begin(ConditionMet(condition=str(leaf)))
 
 
-async def _says(leaf: When, doors: ConditionAsker) -> bool:
+async def _says(leaf: When, live: LiveRun) -> bool:
     try:
-        said: bool | Awaitable[bool] = _function(leaf.where)(doors.run.copy())
+        said: bool | Awaitable[bool] = _function(leaf.where)(live.run.copy())
         return bool(await said if inspect.isawaitable(said) else said)
     except Exception:  # a limit that cannot be asked is one that is reached
-        _log.exception("The limit %s of run %s cannot be asked.", leaf, doors.run.id)
+        _log.exception("The limit %s of run %s cannot be asked.", leaf, live.run.id)
         return True
 
 

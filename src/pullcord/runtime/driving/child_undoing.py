@@ -8,10 +8,10 @@ import asyncio
 from collections.abc import Coroutine, Sequence
 from contextlib import aclosing
 from itertools import groupby
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from pullcord.core.commands import Undo
-from pullcord.core.events import AttentionRaised, ChildUndone, Event, Record
+from pullcord.core.events import AttentionRaised, ChildUndone, Record
 from pullcord.core.fold import evolve
 from pullcord.core.run import Run
 from pullcord.core.undo import children_to_undo, undo_item
@@ -20,27 +20,16 @@ from pullcord.journal.journal import Journal
 from pullcord.journal.stored_runs.families import Effect
 from pullcord.journal.stored_runs.run_records import Cursor
 from pullcord.runtime.alarms import Alarm
-from pullcord.runtime.ownership import Wanted
-from pullcord.runtime.services import Services
+from pullcord.runtime.driving.live_run import LiveRun
 
 _ELSEWHERE_S: Final = 30.0  # how long to wait for a process that knows a child's agent
 _RELEASED_S: Final = 1.0  # how long to wait before the next look at the kill switch
 
 
-class Asker(Protocol):
-    """The owner of the cancelled run, which sends the commands."""
-
-    services: Services
-
-    @property
-    def run(self) -> Run: ...
-    async def record(self, wanted: Wanted, /) -> list[Event]: ...
-
-
 class ChildUndoing:
     """The undos of children's work, while their parent is being undone."""
 
-    def __init__(self, live: Asker) -> None:
+    def __init__(self, live: LiveRun) -> None:
         self._live = live
         self._hurried = asyncio.Event()
         self._left = asyncio.Event()

@@ -2,9 +2,9 @@
 
 import asyncio
 from collections.abc import Mapping
-from typing import Final, Protocol, TypeAlias
+from typing import Final, TypeAlias
 
-from pullcord.core.events import AttentionRaised, CallRefused, Event, TextEnded
+from pullcord.core.events import AttentionRaised, CallRefused, TextEnded
 from pullcord.core.judging import judged, left_by_finished, lost_calls
 from pullcord.core.run import Run
 from pullcord.core.states import RunState
@@ -13,28 +13,16 @@ from pullcord.errors import ImpossibleEvent
 from pullcord.journal.journal import Journal
 from pullcord.journal.rules.ledger import Claim
 from pullcord.journal.store import joined
-from pullcord.runtime.ownership import Wanted, together
+from pullcord.runtime.driving.live_run import LiveRun
+from pullcord.runtime.ownership import together
 from pullcord.runtime.processes.started_work import StartedWork, is_any_known, left_running
-from pullcord.runtime.services import Services
 from pullcord.runtime.steps.identity import LONG_IDS, named
-from pullcord.runtime.steps.memory import Memory
 
 _LOOKS: Final = 5
 Left: TypeAlias = Mapping[StartedWork, tuple[str, ...]]
 
 
-class Owner(Protocol):
-    """The owner that records them: a `LiveRun`."""
-
-    services: Services
-    memory: Memory
-
-    @property
-    def run(self) -> Run: ...
-    async def record(self, wanted: Wanted, /) -> list[Event]: ...
-
-
-async def judge_what_was_begun(owner: Owner, claim: Claim) -> None:
+async def judge_what_was_begun(owner: LiveRun, claim: Claim) -> None:
     """Judge the steps that the last owner had begun, once it has let go of them."""
     before, left = await owner.services.journal.queue.let_go_by(claim)
     lost = lost_calls(owner.run, before)
@@ -49,7 +37,7 @@ async def judge_what_was_begun(owner: Owner, claim: Claim) -> None:
         await owner.record(item)
 
 
-async def end_texts(owner: Owner) -> None:
+async def end_texts(owner: LiveRun) -> None:
     """Record each unended part of text as cut at its last character.
 
     A stopped writer may add a piece between our read and our record. The journal then refuses the
@@ -135,14 +123,14 @@ def _untold(run: Run, found: Left) -> list[AttentionRaised]:
     return list(items.values())
 
 
-async def name_the_vanished(owner: Owner) -> None:
+async def name_the_vanished(owner: LiveRun) -> None:
     """Name the steps that were carried out and are no longer in the code."""
     for step, past in owner.memory.vanished():
         text = f"Step {past.name!r} was carried out, and the agent's code has it no more."
         await owner.record(AttentionRaised(item=f"vanished-{step}"[:64], text=text))
 
 
-async def name_policies_without_a_tool(owner: Owner) -> None:
+async def name_policies_without_a_tool(owner: LiveRun) -> None:
     """Name policies that protect nothing: no code mentions their names, no run has called them."""
     for name in owner.services.policy_names.unseen():
         text = (
@@ -152,7 +140,7 @@ async def name_policies_without_a_tool(owner: Owner) -> None:
         await owner.record(AttentionRaised(item=named(LONG_IDS, "policy", name), text=text))
 
 
-async def name_approved_and_never_called(owner: Owner) -> None:
+async def name_approved_and_never_called(owner: LiveRun) -> None:
     """Name approved calls that the agent never made, because its code was changed.
 
     Calls that a later instruction overruled are left out.

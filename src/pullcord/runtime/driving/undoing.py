@@ -11,14 +11,13 @@ child's agent takes the child up, as it would any ended run with an undo (`Child
 import asyncio
 import importlib
 import inspect
-from collections.abc import Callable, Coroutine, Mapping
-from typing import Any, Final, Protocol
+from collections.abc import Mapping
+from typing import Any, Final
 
 from pullcord.core.calls import Call, Known, ToolContext
 from pullcord.core.events import (
     AttentionRaised,
     DoubtSettled,
-    Event,
     LateResult,
     RunIn,
     StepFinished,
@@ -27,51 +26,27 @@ from pullcord.core.events import (
     UndoFailed,
     UndoStarted,
 )
-from pullcord.core.run import Run, Step
+from pullcord.core.run import Step
 from pullcord.core.undo import is_anything_left_to_undo, to_undo, undo_item
 from pullcord.core.values import load
 from pullcord.errors import Fenced, KillSwitchEngaged, SecretUnknown, StorageFailed
-from pullcord.journal.rules.ledger import Lease
-from pullcord.killswitch.flags import Whose
 from pullcord.runtime.alarms import Alarm
 from pullcord.runtime.driving.child_undoing import ChildUndoing
 from pullcord.runtime.driving.host_calls import HostCalls
+from pullcord.runtime.driving.live_run import LiveRun
 from pullcord.runtime.driving.tool_functions import about, about_in_process
-from pullcord.runtime.ownership import Wanted, together
+from pullcord.runtime.ownership import together
 from pullcord.runtime.policy import Policies, Policy, Tool, policy_of
-from pullcord.runtime.processes.started_work import StartedWork
 from pullcord.runtime.processes.warden_client import address_of
-from pullcord.runtime.services import Services
 from pullcord.runtime.steps.failures import described
 
 _PROBE_S: Final = 30.0
 
 
-class Undoer(Protocol):
-    """The run whose steps are undone: a `LiveRun`."""
-
-    services: Services
-    aparts: set[HostCalls]
-    tools: dict[str, Tool[..., Any]]
-
-    @property
-    def run(self) -> Run: ...
-    async def record(self, wanted: Wanted, /) -> list[Event]: ...
-    def later(self, work: Coroutine[Any, Any, None], /) -> None: ...
-    def news(self) -> None: ...
-    @property
-    def whose(self) -> list[Whose]: ...
-    @property
-    def lease(self) -> Lease: ...
-    async def licensed(self) -> None: ...
-    def refusal(self) -> str: ...
-    def mind(self, what: str, goes_on: Callable[[], bool] | StartedWork, /) -> None: ...
-
-
 class Undoing:
     """Undoes all effects. It names one that fails for good, and goes on with the others."""
 
-    def __init__(self, live: Undoer) -> None:
+    def __init__(self, live: LiveRun) -> None:
         self._live = live
         self._is_hurried = self._is_leaving = False
         self._is_cut = False  # the next owner goes on with what is under way

@@ -6,9 +6,10 @@ approval is a durable question: it survives restarts, is answered once, and expi
 
 import asyncio
 import inspect
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from hashlib import sha256
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 
@@ -30,10 +31,8 @@ class ApprovalGrant(msgspec.Struct, frozen=True):
     call: str = ""
 
 
-class CallChecks(Protocol):
-    """Asks the tool's own functions about a call. They are quick, and nothing is recorded."""
-
-    async def __call__(self, function: Any, call: Call, /) -> Any: ...
+CallChecks: TypeAlias = Callable[[Any, Call], Awaitable[Any]]
+"""Asks the tool's own functions about a call. They are quick, and nothing is recorded."""
 
 
 async def approved(
