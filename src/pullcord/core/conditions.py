@@ -96,8 +96,8 @@ class _Cap(_Condition, frozen=True):
     def __post_init__(self) -> None:
         """Refuse, where it is written, what is no number. How large it may be is asked when it is
         used: what an older build has stored stays readable."""
-        found: object = next(iter(msgspec.structs.astuple(self)))
-        is_count = isinstance(self, MaxSteps | MaxToolCalls | Tokens)
+        found: object = self.cap
+        is_count = isinstance(self, _CountCap)
         if not (is_whole(found, 0) if is_count else is_amount(found) and found > 0):
             kind = "a whole number" if is_count else "a number above 0"
             name = type(self).__name__
@@ -117,52 +117,36 @@ class _Cap(_Condition, frozen=True):
         return self.used(facts.used) >= self.cap
 
 
-class MaxSteps(_Cap, frozen=True, tag="max_steps"):
-    """So many steps, requests to a model and calls of tools, each attempt counted."""
-
+class _CountCap(_Cap, frozen=True):
     n: Count
 
     def __str__(self) -> str:
-        return f"MaxSteps({self.n})"
+        return f"{type(self).__name__}({self.n})"
+
+    @property
+    def cap(self) -> float:
+        return self.n
+
+
+class MaxSteps(_CountCap, frozen=True, tag="max_steps"):
+    """So many steps, requests to a model and calls of tools, each attempt counted."""
 
     def used(self, used: Used) -> float:
         return used.steps
 
-    @property
-    def cap(self) -> float:
-        return self.n
 
-
-class MaxToolCalls(_Cap, frozen=True, tag="max_tool_calls"):
+class MaxToolCalls(_CountCap, frozen=True, tag="max_tool_calls"):
     """So many calls of tools."""
-
-    n: Count
-
-    def __str__(self) -> str:
-        return f"MaxToolCalls({self.n})"
 
     def used(self, used: Used) -> float:
         return used.tool_calls
 
-    @property
-    def cap(self) -> float:
-        return self.n
 
-
-class Tokens(_Cap, frozen=True, tag="tokens"):
+class Tokens(_CountCap, frozen=True, tag="tokens"):
     """So many tokens, read and written."""
-
-    n: Count
-
-    def __str__(self) -> str:
-        return f"Tokens({self.n})"
 
     def used(self, used: Used) -> float:
         return used.tokens
-
-    @property
-    def cap(self) -> float:
-        return self.n
 
 
 class Price(msgspec.Struct, frozen=True):
@@ -231,6 +215,10 @@ class Deadline(_Condition, frozen=True, kw_only=True, tag="deadline"):
 
 
 class _Happening(_Condition, frozen=True):
+    def __str__(self) -> str:
+        [name] = msgspec.structs.astuple(self)
+        return f"{type(self).__name__}({name!r})"
+
     def holds(self, facts: Facts) -> bool:
         return str(self) in facts.met
 
@@ -240,26 +228,17 @@ class Said(_Happening, frozen=True, tag="said"):
 
     text: Annotated[str, msgspec.Meta(min_length=1)]
 
-    def __str__(self) -> str:
-        return f"Said({self.text!r})"
-
 
 class CalledTool(_Happening, frozen=True, tag="called_tool"):
     """A call of this tool has been carried out."""
 
     name: str
 
-    def __str__(self) -> str:
-        return f"CalledTool({self.name!r})"
-
 
 class External(_Happening, frozen=True, tag="external"):
     """Somebody outside has said so: `run.signal(name)`, `pullcord signal RUN NAME`."""
 
     name: str
-
-    def __str__(self) -> str:
-        return f"External({self.name!r})"
 
 
 class When(_Happening, frozen=True, tag="when"):
