@@ -8,7 +8,6 @@ import msgspec
 from msgspec.structs import asdict
 from starlette.requests import Request
 
-from pullcord.core.receipts import Receipt
 from pullcord.core.show.receipt_words import receipt_words
 from pullcord.core.show.viewer_progress import ViewerProgress
 from pullcord.core.show.words import declared
@@ -135,11 +134,7 @@ async def read_receipt(context: HandlerContext, request: Request, _: None) -> Re
     """What it has left behind so far. (A handle's own waits until a stop is in effect.)"""
     run_id = request.path_params["run"]
     made = await context.hub.look(lambda look: look.receipt(run_id))
-    return ReceiptShown(**_fields(made), lines=receipt_words(made))
-
-
-def _fields(made: Receipt) -> dict[str, Any]:
-    return {name: getattr(made, name) for name in Receipt.__struct_fields__}
+    return ReceiptShown(**asdict(made), lines=receipt_words(made))
 
 
 async def inbox(context: HandlerContext, request: Request, _: None) -> InboxShown:

@@ -1,7 +1,6 @@
 """Runs begin, and people are let in."""
 
 from collections.abc import Mapping
-from typing import Any
 from urllib.parse import urlencode
 
 import msgspec
@@ -15,7 +14,7 @@ from pullcord.core.limits import caps_as_condition, parsed
 from pullcord.core.values import check_text
 from pullcord.errors import AgentUnknown
 from pullcord.server.control_handlers import signed
-from pullcord.server.credentials import SESSION_S, Keeper
+from pullcord.server.credentials import SESSION_S, Keeper, Kept
 from pullcord.server.handler_context import HandlerContext
 from pullcord.server.problems import RequestRefused
 from pullcord.server.rights import OF_LINKS
@@ -177,9 +176,8 @@ async def revoke(context: HandlerContext, request: Request, said: Nothing) -> Gr
     return shown(taken)
 
 
-def shown(kept: Any) -> GrantShown:
-    fields = {name: getattr(kept, name) for name in GrantShown.__struct_fields__}
-    return msgspec.convert(fields, GrantShown)
+def shown(kept: Kept) -> GrantShown:
+    return msgspec.convert(kept, GrantShown, from_attributes=True)
 
 
 def _keeper(context: HandlerContext) -> Keeper:

@@ -5,10 +5,12 @@ import sys
 from collections.abc import Iterable
 from typing import Any, Final
 
+import msgspec
+
 from pullcord.cli.arguments import seconds_of
 from pullcord.cli.as_json import to_json
 from pullcord.cli.local_runs import existing_store, local_runs, whoami
-from pullcord.cli.render.json_shapes import ForgetShown, Forgettable
+from pullcord.cli.render.json_shapes import ForgetShown
 from pullcord.cli.render.run_text import SIGN, coloured, line
 from pullcord.client.secret_names import from_environment
 from pullcord.core.states import TABLE, TERMINAL, RunState
@@ -49,7 +51,7 @@ def carry_out(asked: Any) -> int:
             asked.runs = [here.find(said) for said in asked.runs]
     made = asyncio.run(_forget(asked, seconds_of(age) if age else None))
     if asked.json:
-        sys.stdout.write(to_json(_shape(made)))
+        sys.stdout.write(to_json(msgspec.convert(made, ForgetShown, from_attributes=True)))
     else:
         print("\n".join(_told(made)))
     return _REFUSED if asked.runs and made.kept else 0
@@ -76,11 +78,6 @@ def _states(asked: Any, older_than_s: float | None) -> Iterable[RunState]:
     if not (asked.runs or asked.thread or asked.of or older_than_s is not None):
         return ()  # no run is meant, only the file
     return [RunState(name) for name in asked.state] or TERMINAL
-
-
-def _shape(made: Forgetting) -> ForgetShown:
-    rows = [Forgettable(**{f: getattr(one, f) for f in one.__struct_fields__}) for one in made.runs]
-    return ForgetShown(is_done=made.is_done, files=made.files, runs=rows)
 
 
 def _told(made: Forgetting) -> list[str]:

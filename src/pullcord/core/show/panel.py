@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 import msgspec
+from msgspec.structs import asdict
 
 from pullcord.core.conditions import (
     MaxSteps,
@@ -21,7 +22,7 @@ from pullcord.core.conditions import (
 from pullcord.core.limits import CAPS, caps_in, progress
 from pullcord.core.receipts import heading, kept_for_good, not_attempted
 from pullcord.core.resting import needs_no_agent_to_end
-from pullcord.core.run import Cost, Deletion, Run, Stop, Times
+from pullcord.core.run import Cost, Deletion, Run, Stop
 from pullcord.core.show import words
 from pullcord.core.states import NEEDS_OWNER, OFFERED, TABLE, RunState
 from pullcord.core.undo import (
@@ -193,12 +194,12 @@ def panel(
         reason=stop.reason if stop else "",
         source=stop.source if stop else "",
         hold_left_ms=_hold_left(run, wall_ms, hold_s),
-        times=_times(run.times_at(now_ms if is_cared_for else _last_worked(run, alive_ms, now_ms))),
+        times=asdict(run.times_at(now_ms if is_cared_for else _last_worked(run, alive_ms, now_ms))),
         ticking=_TICKING.get(run.state, "working_ms") if is_cared_for and not run.ended else "",
         steps=run.begun,
         items=_items(run),
         meters=meters,
-        cost=_cost(run.cost),
+        cost=asdict(run.cost),
         next=None if hidden else _next(run),
         told=() if hidden else tuple(_told(run)),
         buttons=tuple(_buttons(run, raisable, workers)),
@@ -381,14 +382,6 @@ def _needs(wants: int, attention: int, raisable: Sequence[Raisable]) -> str:
 
 
 # --- what it has used ---------------------------------------------------------------------------
-
-
-def _times(times: Times) -> dict[str, int]:
-    return {field: getattr(times, field) for field in Times.__struct_fields__}
-
-
-def _cost(cost: Cost) -> dict[str, int]:
-    return {field: getattr(cost, field) for field in Cost.__struct_fields__}
 
 
 def _meters(run: Run, used: Used) -> Iterator[Meter]:
