@@ -219,30 +219,16 @@ class RunHandle(Generic[Result]):
             NotReached: it has ended in another state.
         """
         run = await self.snapshot()
-        if run.state in states:
-            return run
-        async with aclosing(
-            self._journal.changes.subscribe(self.id, after=Cursor(run.seq))
-        ) as stream:
-            while not run.ended:
-                _, item = await anext(stream)
-                if isinstance(item, Record):
-                    evolve(run, item)
-                    if run.state in states:
-                        return run
-        raise NotReached(self.id, wanted=" or ".join(states), state=run.state)
+        await self._journal.changes.until(run, lambda run: run.ended or run.state in states)
+        if run.state not in states:
+            raise NotReached(self.id, wanted=" or ".join(states), state=run.state)
+        return run
 
     async def receipt(self) -> Receipt:
         """Wait for a stop or an end, and for its undos; return the account of it."""
         run = await self.wait_for(*_AT_REST)
-        if run.ended and is_anything_left_to_undo(run):
-            async with aclosing(
-                self._journal.changes.subscribe(self.id, after=Cursor(run.seq))
-            ) as stream:
-                while is_anything_left_to_undo(run):
-                    _, item = await anext(stream)
-                    if isinstance(item, Record):
-                        evolve(run, item)
+        if run.ended:
+            await self._journal.changes.until(run, lambda run: not is_anything_left_to_undo(run))
         return await self._journal.for_people(lambda look: look.receipt(self.id))
 
     async def result(self) -> Result:

@@ -6,6 +6,8 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 
 from pullcord.core.events import Record
+from pullcord.core.fold import evolve
+from pullcord.core.run import Run
 from pullcord.journal.clock import Clock
 from pullcord.journal.store import Store
 from pullcord.journal.stored_runs.run_records import ALL, START, Cursor, Item, records_of, stream
@@ -71,6 +73,14 @@ class Changes:
                 while (news := await self._news(run_id, after, limit)).items:
                     after = news.items[-1][0]
                     yield news
+
+    async def until(self, run: Run, holds: Callable[[Run], bool]) -> None:
+        """Apply new records to the run, as they come, until this holds of it."""
+        async with aclosing(self.subscribe(run.id, after=Cursor(run.seq))) as items:
+            while not holds(run):
+                _, item = await anext(items)
+                if isinstance(item, Record):
+                    evolve(run, item)
 
     async def _news(self, run_id: str, after: Cursor, limit: int) -> News:
         return await self._writer.read(

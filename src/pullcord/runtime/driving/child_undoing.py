@@ -6,19 +6,15 @@ undoes nothing of it: it sends the command `Undo`, as a person would, and waits.
 
 import asyncio
 from collections.abc import Coroutine, Sequence
-from contextlib import aclosing
 from itertools import groupby
 from typing import Any, Final
 
 from pullcord.core.commands import Undo
-from pullcord.core.events import AttentionRaised, ChildUndone, Record
-from pullcord.core.fold import evolve
+from pullcord.core.events import AttentionRaised, ChildUndone
 from pullcord.core.run import Run
 from pullcord.core.undo import children_to_undo, undo_item
 from pullcord.errors import ChainBroken, FormatUnknown, RunNotFound
-from pullcord.journal.journal import Journal
 from pullcord.journal.stored_runs.families import Effect
-from pullcord.journal.stored_runs.run_records import Cursor
 from pullcord.runtime.alarms import Alarm
 from pullcord.runtime.driving.live_run import LiveRun
 
@@ -69,7 +65,9 @@ class ChildUndoing:
 
     async def _wait_for(self, run_id: str, steps: Sequence[str]) -> None:
         run = await self._live.services.journal.load(run_id)
-        undone = _seen_undone(self._live.services.journal, run, steps)
+        undone = self._live.services.journal.changes.until(
+            run, lambda run: not any(_is_to_be_undone(run, step) for step in steps)
+        )
         if run.agent in self._live.services.agents:
             await self._first_of(undone, self._left.wait())
         else:
@@ -101,7 +99,7 @@ class ChildUndoing:
         The command stays: a process that knows the agent carries it out, and settles the item.
         """
         for step in steps:
-            if run.steps[step].undo not in ("wanted", "started"):
+            if not _is_to_be_undone(run, step):
                 continue
             text = (
                 f"Step {run.steps[step].name!r} could not be undone: no process here knows the "
@@ -118,10 +116,5 @@ class ChildUndoing:
             await self._live.record(ChildUndone(child=child, steps=steps))
 
 
-async def _seen_undone(journal: Journal, run: Run, steps: Sequence[str]) -> None:
-    """Return when none of these steps waits for its undo any more."""
-    async with aclosing(journal.changes.subscribe(run.id, after=Cursor(run.seq))) as stream:
-        while any(run.steps[step].undo in ("wanted", "started") for step in steps):
-            _, item = await anext(stream)
-            if isinstance(item, Record):
-                evolve(run, item)
+def _is_to_be_undone(run: Run, step: str) -> bool:
+    return run.steps[step].undo in ("wanted", "started")
