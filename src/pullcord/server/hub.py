@@ -271,10 +271,7 @@ class Hub:
     def ask_again(self) -> None:
         """A right was taken back: every reader is asked whether it still has its own."""
         self.taken_back += 1
-        for channel in self._channels.values():
-            channel.wake()
-        for rows in self._lists:
-            rows.changed.set()
+        self._wake_everybody()
 
     @property
     def is_leaving(self) -> bool:
@@ -285,23 +282,23 @@ class Hub:
         """The process is asked to end: let everybody go. If it goes on all the same, they may come
         back after a while."""
         self._leaves_until = time.monotonic() + _LEAVING_S
-        for channel in list(self._channels.values()):
-            channel.wake()
-        for rows in self._lists:
-            rows.changed.set()
+        self._wake_everybody()
 
     def close(self) -> None:
         """Let everybody go, with a word."""
         self.is_closed.set()
-        for channel in list(self._channels.values()):
+        for channel in self._channels.values():
             channel.close()
-            for reader in channel.readers:
-                reader.set()
-        for rows in self._lists:
-            rows.changed.set()
+        self._wake_everybody()
         if self._telling:
             self._telling.cancel()
         self._stop_watching()
+
+    def _wake_everybody(self) -> None:
+        for channel in self._channels.values():
+            channel.wake()
+        for rows in self._lists:
+            rows.changed.set()
 
     # --- one run ---
 
