@@ -62,11 +62,7 @@ async def ask_what_happened(live: LiveRun, who: Identity, past: Past) -> Past:
     known = live.run.steps[who.id]
     result = NULL
     if known.settled == "happened":
-        [record] = await live.services.journal.read(
-            live.run.id, after_seq=known.decided_seq - 1, limit=1
-        )
-        assert isinstance(record.event, DoubtSettled)
-        result = record.event.result
+        result = (await live.event_at(known.decided_seq, DoubtSettled)).result
     return settled(past, known.settled, result)
 
 
@@ -129,8 +125,4 @@ async def answered(live: LiveRun, asked: QuestionAsked) -> Json | None:
     known = live.run.questions[name]
     if known.status == "withdrawn":
         return None
-    [record] = await live.services.journal.read(
-        live.run.id, after_seq=known.settled_seq - 1, limit=1
-    )
-    assert isinstance(record.event, Answered)
-    return record.event.value
+    return (await live.event_at(known.settled_seq, Answered)).value

@@ -41,6 +41,7 @@ _log: Final = logging.getLogger("pullcord.runtime")
 _BUDGET_S: Final = 0.05
 _LOOKS: Final = 20
 T = TypeVar("T")
+E = TypeVar("E", bound=Event)
 Landing: TypeAlias = asyncio.Task[list[Event] | None]
 
 
@@ -158,6 +159,12 @@ class LiveRun:
     async def record(self, wanted: Wanted, *with_it: Change, release: bool = False) -> list[Event]:
         """Append the events, or the late outcomes that replace them. See `Ownership.record`."""
         return await self.stubborn(lambda: self.mine.record(wanted, *with_it, release=release))
+
+    async def event_at(self, seq: int, kind: type[E]) -> E:
+        """Return the event of a record, of which the run keeps only the number."""
+        [record] = await self.services.journal.read(self.run.id, after_seq=seq - 1, limit=1)
+        assert isinstance(record.event, kind)
+        return record.event
 
     async def begin(self, wanted: Wanted, *with_it: Change) -> list[Event]:
         """Append the events once the gate is open, and return what was recorded.

@@ -16,7 +16,7 @@ import msgspec
 from pullcord.core.calls import Call
 from pullcord.core.events import Answered, CallRefused, Event, QuestionAsked, QuestionWithdrawn
 from pullcord.core.run import Question, Run
-from pullcord.core.values import Json, dump, load
+from pullcord.core.values import dump, load
 from pullcord.errors import Interrupted, InvalidInput, NotDone
 from pullcord.runtime.driving.live_run import LiveRun
 from pullcord.runtime.policy import Tool
@@ -62,11 +62,11 @@ async def approved(
                 await _still_valid(live, who, tool, msgspec.structs.replace(call, args=args), check)
                 return ApprovalGrant(args, question, digest)
             case "edited":
-                value, _ = await _answer(live, known.settled_seq)
-                args, text = _edited(tool, args, load(value))
+                answer = await live.event_at(known.settled_seq, Answered)
+                args, text = _edited(tool, args, load(answer.value))
             case "denied":
-                _, reason = await _answer(live, known.settled_seq)
-                raise await _refused(live, who, "denied", reason or "no reason given")
+                answer = await live.event_at(known.settled_seq, Answered)
+                raise await _refused(live, who, "denied", answer.reason or "no reason given")
             case "expired":
                 raise await _refused(live, who, "not_started", "nobody approved it in time")
             case _:
@@ -169,12 +169,6 @@ def _outdated(live: LiveRun, run: Run, who: Identity) -> list[Event]:
         if asked.kind == "approval" and asked.status == "open"
         if asked.step == who.id or (asked.place == place and asked.step not in live.tools)
     ]
-
-
-async def _answer(live: LiveRun, seq: int) -> tuple[Json, str]:
-    [record] = await live.services.journal.read(live.run.id, after_seq=seq - 1, limit=1)
-    assert isinstance(record.event, Answered)
-    return record.event.value, record.event.reason
 
 
 def _edited(tool: Tool[..., Any], before: dict[str, Any], after: Any) -> tuple[dict[str, Any], str]:
