@@ -116,26 +116,26 @@ def _control(kind: type[Command]) -> Route:
     )
 
 
+def _looking(path: str, about: str, handler: Handler, gives: type[Any], **how: Any) -> Route:
+    """Return a route that only reads: the smallest right is enough."""
+    return Route("GET", path, "view", about, handler, gives=gives, **how)
+
+
+def _starting(path: str, about: str, handler: Handler, takes: type[Any], **how: Any) -> Route:
+    """Return a route that makes a new run."""
+    return Route("POST", path, "control", about, handler, takes, Started, 201, starts=True, **how)
+
+
 _AFTER: Final = Query("after", "the id of the last event that was seen; 0: from the beginning")
 
 ROUTES: Final = (
-    Route(
-        "GET",
-        "/me",
-        "view",
-        "Who I am here, and what I may do.",
-        me,
-        gives=Me,
-        narrows=True,
-    ),
-    Route("GET", "/agents", "view", "The agents that can be started.", agents, gives=Agents),
-    Route(
-        "GET",
+    _looking("/me", "Who I am here, and what I may do.", me, Me, narrows=True),
+    _looking("/agents", "The agents that can be started.", agents, Agents),
+    _looking(
         "/runs",
-        "view",
         "The newest runs.",
         runs,
-        gives=Runs,
+        Runs,
         narrows=True,
         query=(
             Query("state", "only those in this state; may be given again"),
@@ -144,50 +144,31 @@ ROUTES: Final = (
             Query("limit", "how many", "integer"),
         ),
     ),
-    Route(
-        "POST",
-        "/runs",
-        "control",
-        "Start a run.",
-        start,
-        StartSaid,
-        Started,
-        201,
-        starts=True,
-    ),
-    Route(
-        "GET",
+    _starting("/runs", "Start a run.", start, StartSaid),
+    _looking(
         "/find",
-        "view",
         "The runs whose ids begin like this.",
         find,
-        gives=Found,
+        Found,
         narrows=True,
         query=(
             Query("begins", "the beginning of an id"),
             Query("limit", "how many", "integer"),
         ),
     ),
-    Route("GET", "/runs/{run}", "view", "A run as it is now.", run, gives=RunShown),
-    Route(
-        "GET",
+    _looking("/runs/{run}", "A run as it is now.", run, RunShown),
+    _looking(
         "/runs/{run}/records",
-        "view",
         "Its journal.",
         records,
-        gives=Records,
+        Records,
         query=(
             Query("after", "the number of the last record that was seen", "integer"),
             Query("limit", "how many", "integer"),
         ),
     ),
-    Route(
-        "GET",
-        "/runs/{run}/receipt",
-        "view",
-        "What it has left behind, or has so far.",
-        read_receipt,
-        gives=ReceiptShown,
+    _looking(
+        "/runs/{run}/receipt", "What it has left behind, or has so far.", read_receipt, ReceiptShown
     ),
     Route(
         "GET",
@@ -208,58 +189,29 @@ ROUTES: Final = (
         narrows=True,
         streams=True,
     ),
-    Route(
-        "GET",
+    _looking(
         "/inbox",
-        "view",
         "What waits for a person.",
         inbox,
-        gives=InboxShown,
+        InboxShown,
         narrows=True,
         query=(Query("run", "only of this run"),),
     ),
     *map(_control, COMMANDS.values()),
-    Route(
-        "POST",
+    _starting(
         "/runs/{run}/fork",
-        "control",
         "A new run that goes on from what this one has done.",
         fork,
         ForkSaid,
-        Started,
-        201,
-        starts=True,
         wider=(("limits", "approve"),),
     ),
-    Route(
-        "POST",
-        "/runs/{run}/continue",
-        "control",
-        "The next run on the same thread.",
-        go_on,
-        ContinueSaid,
-        Started,
-        201,
-        starts=True,
-    ),
-    Route(
-        "POST",
-        "/runs/{run}/aside",
-        "control",
-        "Ask about a run without disturbing it.",
-        aside,
-        AsideSaid,
-        Started,
-        201,
-        starts=True,
-    ),
-    Route(
-        "GET",
+    _starting("/runs/{run}/continue", "The next run on the same thread.", go_on, ContinueSaid),
+    _starting("/runs/{run}/aside", "Ask about a run without disturbing it.", aside, AsideSaid),
+    _looking(
         "/kill-switch",
-        "view",
         "Whether the kill switch is engaged, and what it holds.",
         status,
-        gives=SwitchShown,
+        SwitchShown,
         narrows=True,
     ),
     Route(
