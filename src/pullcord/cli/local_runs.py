@@ -188,6 +188,3 @@ def local_runs(asked: Any) -> Generator[LocalRuns]:
         yield LocalRuns(store)
     finally:
         store.close()
-
-
-reach = local_runs

@@ -16,4 +16,4 @@ else:
 
 def reach(asked: Any) -> "AbstractContextManager[RunAccess]":
     """The server that was named, or else the store."""
-    return server_runs.reach(asked) if asked.server else local_runs.reach(asked)
+    return server_runs.reach(asked) if asked.server else local_runs.local_runs(asked)

@@ -5,14 +5,13 @@ import sys
 from typing import TYPE_CHECKING, Any, Final
 
 from pullcord.cli.arguments import text_of
-from pullcord.cli.as_json import print_ack, to_json
+from pullcord.cli.as_json import print_ack, print_refusal, print_said, to_json
 from pullcord.cli.parser import REFUSED, TIMED_OUT
 from pullcord.cli.reach import reach
 from pullcord.cli.verbs import command_of, said_of
 from pullcord.client.run_access import RunAccess
 from pullcord.core.acks import Ack
 from pullcord.core.states import NEEDS_OWNER, TERMINAL, RunState
-from pullcord.core.text.visible import visible
 from pullcord.errors import InvalidInput
 from pullcord.lazy_import import lazy_import
 
@@ -57,7 +56,8 @@ def carry_out(asked: Any) -> int:
         ack = access.command(asked.run, command_of(asked))
         may_be_driven = wants and ack.reason in ("not_paused", "cancelling")
         if not ack.holds and not may_be_driven:
-            return _refused(asked, ack)
+            print_refusal(asked, ack)
+            return REFUSED
         if getattr(asked, "wait", False):
             return _wait(asked, access)
         drive_here = wants and _is_left_alone(access, asked.run)
@@ -90,14 +90,6 @@ def refuse_without_its_file(access: RunAccess, run_id: str) -> None:
             "there any more. Nothing was changed. Put it back, or only record it: "
             f"pullcord resume {run_id} --detach"
         )
-
-
-def _refused(asked: Any, ack: Ack) -> int:
-    if asked.json:
-        print_ack(asked, ack)
-    else:
-        print(visible(ack.message), file=sys.stderr)
-    return REFUSED
 
 
 def _say(asked: Any, access: RunAccess, ack: Ack, *, drive_here: bool) -> None:
@@ -176,10 +168,7 @@ def _wait(asked: Any, access: RunAccess) -> int:
     if state is None:
         return _timed_out(asked, access.glance(asked.run).state)
     made = access.receipt(asked.run)
-    if asked.json:
-        sys.stdout.write(to_json(made))
-    else:
-        print("\n".join(run_text.receipt_lines(made)))
+    print_said(asked, made, run_text.receipt_lines(made))
     return 0 if state in (RunState.PAUSED, RunState.CANCELLED) else REFUSED
 
 

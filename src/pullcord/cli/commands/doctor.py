@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import apsw
 
-from pullcord.cli.as_json import to_json
+from pullcord.cli.as_json import print_said
 from pullcord.cli.commands.show import nobody
 from pullcord.cli.local_runs import LocalRuns, local_runs
 from pullcord.cli.render.json_shapes import Finding
@@ -41,12 +41,12 @@ def _finding(is_fine: bool, what: str, found: str) -> Finding:
 
 def carry_out(asked: Any) -> int:
     findings = list(_examine(asked))
-    if asked.json:
-        sys.stdout.write(to_json(findings))
-    else:
-        for finding in findings:
-            print(f"{'✓' if finding.is_fine else '!'} {finding.what:<14}{plain(finding.found)}")
+    print_said(asked, findings, map(_told, findings))
     return 0 if all(finding.is_fine for finding in findings) else 1
+
+
+def _told(finding: Finding) -> str:
+    return f"{'✓' if finding.is_fine else '!'} {finding.what:<14}{plain(finding.found)}"
 
 
 def _examine(asked: Any) -> Iterator[Finding]:

@@ -10,7 +10,7 @@ from typing import Any, Final
 from pullcord.cli.agent_files import load_agents
 from pullcord.cli.agents_loop import in_a_loop
 from pullcord.cli.arguments import text_of, value_of
-from pullcord.cli.as_json import print_ack, to_json
+from pullcord.cli.as_json import print_ack, print_refusal, print_said
 from pullcord.cli.live.run_view import RunView, is_wanted
 from pullcord.cli.local_runs import local_runs, whoami
 from pullcord.cli.parser import FAILED, INTERRUPTED, REFUSED, store_path
@@ -146,21 +146,21 @@ def _undo(asked: Any) -> int:
     born = _birth(asked)
     with local_runs(asked) as here:
         ack = here.command(asked.run, command_of(asked))
-    if asked.json and (not ack.holds or asked.detach or born.target is None):
-        print_ack(asked, ack)
-        return 0 if ack.holds else REFUSED
     if not ack.holds:
-        print(ack.message, file=sys.stderr)
+        print_refusal(asked, ack)
         return REFUSED
     if asked.detach or born.target is None:
-        print(f"Recorded. A process that knows {born.agent} undoes it.")
+        if asked.json:
+            print_ack(asked, ack)
+        else:
+            print(f"Recorded. A process that knows {born.agent} undoes it.")
         return 0
     agents, _ = load_agents(born.target, born.cwd)
 
     async def undo() -> int:
         async with _opened(asked, agents, asked.run) as runtime:
             made = await (await runtime.get(asked.run)).receipt()
-        print(to_json(made).rstrip() if asked.json else "\n".join(receipt_lines(made)))
+        print_said(asked, made, receipt_lines(made))
         return FAILED if made.could_not_undo else 0
 
     return in_a_loop(undo()).leave()

@@ -1,14 +1,13 @@
 """forget: delete what was said and done in runs that have ended; first say what that would be."""
 
 import asyncio
-import sys
 from collections.abc import Iterable
 from typing import Any, Final
 
 import msgspec
 
 from pullcord.cli.arguments import seconds_of
-from pullcord.cli.as_json import to_json
+from pullcord.cli.as_json import print_said
 from pullcord.cli.local_runs import existing_store, local_runs, whoami
 from pullcord.cli.render.json_shapes import ForgetShown
 from pullcord.cli.render.run_text import SIGN, coloured, line
@@ -50,10 +49,7 @@ def carry_out(asked: Any) -> int:
         with local_runs(asked) as here:
             asked.runs = [here.find(said) for said in asked.runs]
     made = asyncio.run(_forget(asked, seconds_of(age) if age else None))
-    if asked.json:
-        sys.stdout.write(to_json(msgspec.convert(made, ForgetShown, from_attributes=True)))
-    else:
-        print("\n".join(_told(made)))
+    print_said(asked, msgspec.convert(made, ForgetShown, from_attributes=True), _told(made))
     return _REFUSED if asked.runs and made.kept else 0
 
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from pullcord.cli.arguments import whoami
-from pullcord.cli.as_json import to_json
+from pullcord.cli.as_json import print_said, to_json
 from pullcord.cli.log.bundle import export
 from pullcord.cli.log.stop_lines import read_lines, told_stop
 from pullcord.cli.parser import store_path
@@ -101,10 +101,7 @@ def _head(asked: Any, view: View) -> int:
 
 def _verify(asked: Any, view: View, anchor: AnchorFile) -> int:
     report = verify(view, anchor, run=asked.run)
-    if asked.json:
-        sys.stdout.write(to_json(report))
-    else:
-        print("\n".join(_told(report, anchor)))
+    print_said(asked, report, _told(report, anchor))
     return BROKEN if report.broken else 0
 
 

@@ -6,7 +6,7 @@ from contextlib import redirect_stdout
 from typing import Any
 
 from pullcord.cli.arguments import text_of, value_of
-from pullcord.cli.as_json import print_ack, to_json
+from pullcord.cli.as_json import print_ack, print_refusal, print_said, to_json
 from pullcord.cli.parser import FAILED, INTERRUPTED, REFUSED
 from pullcord.cli.reach import reach
 from pullcord.cli.render.narration import Narration, point_out
@@ -18,7 +18,6 @@ from pullcord.core.events import Completed, Created, TextEnded
 from pullcord.core.fold import replay
 from pullcord.core.limits import parsed
 from pullcord.core.states import RunState
-from pullcord.core.text.visible import visible
 from pullcord.core.undo import is_anything_left_to_undo
 from pullcord.core.values import load
 from pullcord.errors import InvalidInput
@@ -85,10 +84,7 @@ def _undo(asked: Any, access: RunAccess) -> int:
     asked.run = access.find(asked.run)
     ack = access.command(asked.run, command_of(asked))
     if not ack.holds:
-        if asked.json:
-            print_ack(asked, ack)
-        else:
-            print(visible(ack.message), file=sys.stderr)
+        print_refusal(asked, ack)
         return REFUSED
     [born] = access.records(asked.run, 0, 1)
     if asked.detach:
@@ -104,7 +100,7 @@ def _undo(asked: Any, access: RunAccess) -> int:
 
     access.wait(asked.run, undone, None)
     made = access.receipt(asked.run)
-    print(to_json(made).rstrip() if asked.json else "\n".join(receipt_lines(made)))
+    print_said(asked, made, receipt_lines(made))
     return FAILED if made.could_not_undo else 0
 
 

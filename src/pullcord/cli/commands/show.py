@@ -7,7 +7,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from pullcord.cli.arguments import whoami
-from pullcord.cli.as_json import to_json
+from pullcord.cli.as_json import print_said, to_json
 from pullcord.cli.reach import reach
 from pullcord.cli.render.narration import Narration, record_line, told_line
 from pullcord.cli.render.run_text import (
@@ -228,10 +228,7 @@ def _questions(run: Run) -> list[str]:
 
 def _receipt(asked: Any, access: RunAccess) -> int:
     made = access.receipt(asked.run)
-    if asked.json:
-        sys.stdout.write(to_json(made))
-    else:
-        print("\n".join(receipt_lines(made)))
+    print_said(asked, made, receipt_lines(made))
     return 0
 
 
