@@ -15,6 +15,7 @@ import msgspec
 from pullcord import __version__
 from pullcord.cli.log.stop_lines import in_words, moment, read_lines
 from pullcord.cli.log.transcript import transcript
+from pullcord.cli.render.json_shapes import Evidence
 from pullcord.core.events import ChildBorn, decode_event
 from pullcord.errors import PullcordError
 from pullcord.journal.chain import Row
@@ -49,20 +50,9 @@ nobody knows. What a secret was is not in here: secrets are replaced before they
 """
 
 
-class Exported(msgspec.Struct):
-    """What was written."""
-
-    run: str
-    file: str
-    seal: str  # the last line of its SUMS: note it elsewhere
-    runs: int
-    records: int
-    entries: int
-
-
 def export(
     view: View, anchor: AnchorFile, run_id: str, path: Path, *, by: str, at_ms: int
-) -> Exported:
+) -> Evidence:
     """Write the bundle of this run to `path`, which must not exist."""
     runs = list(_family(view, run_id))
     with path.open("xb") as file, _Bundle(file) as bundle:
@@ -89,7 +79,9 @@ def export(
         bundle.add("bundle.json", [_encode(about), b"\n"])
         seal = bundle.sealed()
     records = sum(head["seq"] for head in heads.values())
-    return Exported(run_id, str(path), seal, len(runs), records, n)
+    return Evidence(
+        run=run_id, file=str(path), seal=seal, runs=len(runs), records=records, entries=n
+    )
 
 
 class _Bundle:

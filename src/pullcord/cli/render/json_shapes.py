@@ -176,7 +176,7 @@ class Evidence(Shape, kw_only=True):
 
     run: str
     file: str
-    seal: str
+    seal: str  # the last line of its SUMS
     runs: int
     records: int
     entries: int
