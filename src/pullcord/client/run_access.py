@@ -32,7 +32,7 @@ class Glance(NamedTuple):
 
 
 class RunAccess(Protocol):
-    """Reads and commands runs. `Desk` is a store of this machine, `ServerRuns` a server."""
+    """Reads and commands runs: `LocalRuns` of a store here, `ServerRuns` of a server."""
 
     where: str  # path of the store, or address of the server
 

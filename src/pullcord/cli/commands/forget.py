@@ -12,6 +12,7 @@ from pullcord.cli.local_runs import existing_store, local_runs, whoami
 from pullcord.cli.render.json_shapes import ForgetShown
 from pullcord.cli.render.run_text import SIGN, coloured, line
 from pullcord.client.secret_names import from_environment
+from pullcord.core.show.words import count
 from pullcord.core.states import TABLE, TERMINAL, RunState
 from pullcord.errors import InvalidInput
 from pullcord.journal.stored_runs.retention import Candidate
@@ -77,13 +78,11 @@ def _states(asked: Any, older_than_s: float | None) -> Iterable[RunState]:
 
 
 def _told(made: Forgetting) -> list[str]:
-    runs, records = len(made.gone), sum(one.records for one in made.gone)
+    runs = count(len(made.gone), "run")
+    records = count(sum(one.records for one in made.gone), "record")
     size = sum(one.bytes for one in made.gone)
     head = "Deleted" if made.is_done else "Would delete"
-    told = [
-        f"{head} the payloads of {runs:,} run{'' if runs == 1 else 's'}: {records:,} "
-        f"record{'' if records == 1 else 's'}, {size:,} bytes."
-    ]
+    told = [f"{head} the payloads of {runs}: {records}, {size:,} bytes."]
     told += [_line(one, made.is_done) for one in made.gone]
     if made.kept:
         told += ["", coloured("Kept", "1")]

@@ -16,6 +16,7 @@ from pullcord.cli.log.stop_lines import read_lines, told_stop
 from pullcord.cli.parser import store_path
 from pullcord.cli.render.run_text import line
 from pullcord.core.run_ids import the_one
+from pullcord.core.show.words import count
 from pullcord.core.values import check_id
 from pullcord.errors import InvalidInput, RunNotFound
 from pullcord.journal.clock import SystemClock
@@ -109,7 +110,7 @@ def _told(report: VerifyReport, anchor: AnchorFile) -> list[str]:
     wrong = {broken.where for broken in report.broken}
     lines: list[str] = []
     if "stop log" not in wrong:
-        lines.append(f"✓ The stop log holds: {_many(report.stops, 'entry', 'entries')}.")
+        lines.append(f"✓ The stop log holds: {count(report.stops, 'entry', 'entries')}.")
     if not anchor.is_there:
         lines.append(
             f"! There is no anchor at {anchor.path}: whether the end of the log is all there "
@@ -119,14 +120,14 @@ def _told(report: VerifyReport, anchor: AnchorFile) -> list[str]:
         behind = report.stops - report.newest
         lag = f" The last {behind} are not in it yet." if behind > 0 else ""
         torn = (
-            f" {_many(report.torn, 'line')} in it never written to the end." if report.torn else ""
+            f" {count(report.torn, 'line')} in it never written to the end." if report.torn else ""
         )
-        lines.append(f"✓ The anchor agrees: {_many(report.lines, 'line')}.{lag}{torn}")
+        lines.append(f"✓ The anchor agrees: {count(report.lines, 'line')}.{lag}{torn}")
     if not wrong - {"stop log", "anchor"}:
-        of = _many(report.runs, "run")
-        lines.append(f"✓ The journal holds: {_many(report.records, 'record')} of {of}.")
+        of = count(report.runs, "run")
+        lines.append(f"✓ The journal holds: {count(report.records, 'record')} of {of}.")
     if report.forgotten:
-        lines.append(f"  {_many(report.forgotten, 'payload')} deleted, which the log says.")
+        lines.append(f"  {count(report.forgotten, 'payload')} deleted, which the log says.")
     for where, at, why, holds in map(msgspec.structs.astuple, report.broken):
         what = {"stop log": "entry", "anchor": "line"}.get(where, "record")
         name = f"the {where}" if what != "record" else f"run {where}"
@@ -138,10 +139,6 @@ def _told(report: VerifyReport, anchor: AnchorFile) -> list[str]:
     elif report.head:
         lines.append(f"  Note elsewhere, or compare: {report.head}")
     return lines
-
-
-def _many(count: int, one: str, many: str = "") -> str:
-    return f"{count:,} {one if count == 1 else many or one + 's'}"
 
 
 # --- export ---------------------------------------------------------------------------------------
@@ -167,8 +164,8 @@ def _export(asked: Any, view: View, anchor: AnchorFile) -> int:
     if asked.json:
         sys.stdout.write(to_json(made))
         return 0
-    of = _many(made.runs, "run")
-    print(f"Wrote {made.file}: {_many(made.records, 'record')} of {of}, with the stop log.")
+    of = count(made.runs, "run")
+    print(f"Wrote {made.file}: {count(made.records, 'record')} of {of}, with the stop log.")
     print("To check it: unzip it into an empty folder and run there: python3 -I verify.py")
     print(f"Note elsewhere, or compare: bundle {made.seal}")
     return 0
