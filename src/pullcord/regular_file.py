@@ -48,13 +48,13 @@ def open_regular(
     return file
 
 
-def first_bytes(path: str | os.PathLike[str], count: int, *, follow: bool = False) -> bytes:
+def first_bytes(path: str | os.PathLike[str], count: int) -> bytes:
     """Return at most so many bytes from its beginning.
 
     Raises:
         OSError: see `open_regular`.
     """
-    file = open_regular(path, follow=follow)
+    file = open_regular(path)
     try:
         return _read(file, count)
     finally:

@@ -29,12 +29,12 @@ async def _asks(ctx: pullcord.Context) -> str:
     return await ctx.ask("go on?")
 
 
-async def _claims(run: pullcord.RunHandle, *, after: int = 0) -> int:
+async def _claims(run: pullcord.RunHandle) -> int:
     """Return how often a process has claimed the run."""
     found = 0
     async for _, item in run.events():
         if isinstance(item, pullcord.Record):
-            found += isinstance(item.event, Claimed) and item.seq > after
+            found += isinstance(item.event, Claimed)
             if item.seq == (await run.snapshot()).seq:
                 return found
     return found

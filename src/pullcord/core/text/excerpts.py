@@ -25,16 +25,8 @@ _HEAD: Final = 6  # letters that must fit before it is looked at more closely
 class Excerpts:
     """The windows of one prompt. Stands where an `Automaton` does; its state is a depth."""
 
-    def __init__(
-        self,
-        planted: str,
-        prompt: str,
-        *,
-        quotable: Iterable[str] = (),
-        is_known: Callable[[str], bool] | None = None,
-    ) -> None:
-        """`planted`: the prompt with what was added to it. `quotable`: passages that may be said.
-        `is_known`: whether the letters of a window have come from outside in this conversation."""
+    def __init__(self, planted: str, prompt: str, *, quotable: Iterable[str] = ()) -> None:
+        """`planted`: the prompt with what was added. `quotable`: passages that may be said."""
         words = _words(planted)
         free = _places_of(quotable, folded(planted))
         found = {*_windows(words, free), *_whole(_words(prompt), is_quotable=bool(free))}
@@ -45,7 +37,7 @@ class Excerpts:
         heads = {window[:_HEAD] for window in self._windows}
         self._head = re.compile(any_of(heads)).search
         self._starts = {head[:n] for head in heads for n in range(1, _HEAD)}
-        self._is_known = is_known
+        self._is_known: Callable[[str], bool] | None = None
         self.leads = self.symbols = frozenset[str]()
         self.reach = 1
 
@@ -53,7 +45,8 @@ class Excerpts:
         return bool(self._windows)
 
     def knowing(self, is_known: Callable[[str], bool]) -> "Excerpts":
-        """The same windows, but for those that have come from outside."""
+        """The same windows, but for those that have come from outside in this conversation, as
+        their letters tell."""
         mine = object.__new__(Excerpts)
         mine.__dict__.update(self.__dict__, _is_known=is_known)
         return mine

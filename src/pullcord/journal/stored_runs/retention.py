@@ -6,14 +6,13 @@ from typing import Final
 import msgspec
 
 from pullcord.core.commands import Forget
-from pullcord.core.events import Created
 from pullcord.core.forget import forget
 from pullcord.core.run import Run
 from pullcord.core.states import TERMINAL, RunState
 from pullcord.core.undo import may_be_asked_to_undo, would_undo
 from pullcord.journal.store import Head, View
 from pullcord.journal.stored_runs.forgotten import Needs, is_forgotten, needs_of, still_needed
-from pullcord.journal.stored_runs.run_records import existing, records_of
+from pullcord.journal.stored_runs.run_records import existing, first_of
 from pullcord.journal.stored_runs.snapshots import load
 
 _EVERY_RUN: Final = 2**31
@@ -81,7 +80,7 @@ def _meant(view: View, wanted: Wanted) -> Iterator[Head]:
         is_old = wanted.ended_before_ms is None or head.updated_at_ms <= wanted.ended_before_ms
         if not is_old or is_forgotten(view, head):
             continue
-        if wanted.of is None or _birth(view, head.run_id).by == wanted.of:
+        if wanted.of is None or first_of(view, head.run_id).by == wanted.of:
             yield head
 
 
@@ -99,15 +98,9 @@ def _forks(view: View) -> dict[str, list[str]]:
     """Who was forked from whom, as far as that is known."""
     found: dict[str, list[str]] = {}
     for head in view.heads(states=RunState, thread=None, before=None, limit=_EVERY_RUN):
-        if not is_forgotten(view, head) and (source := _birth(view, head.run_id).forked_from):
+        if not is_forgotten(view, head) and (source := first_of(view, head.run_id).forked_from):
             found.setdefault(source, []).append(head.run_id)
     return found
-
-
-def _birth(view: View, run_id: str) -> Created:
-    [first] = records_of(view, run_id, 0, 1)
-    assert isinstance(first.event, Created)
-    return first.event
 
 
 def _candidate(

@@ -59,6 +59,11 @@ def birth(view: View, run_id: str, *, what: str) -> Created:
     """
     existing(view, run_id)
     refuse_forgotten(view, run_id, what=what)
+    return first_of(view, run_id)
+
+
+def first_of(view: View, run_id: str) -> Created:
+    """Return how a run began that is not forgotten."""
     [first] = records_of(view, run_id, 0, 1)
     assert isinstance(first.event, Created)
     return first.event
