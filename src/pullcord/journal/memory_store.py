@@ -92,7 +92,6 @@ class _Tables:
         self._rows: dict[str, list[Row]] = {}
         self._snapshots: dict[str, Snapshot] = {}
         self._acks: dict[tuple[str, str], StoredAck] = {}
-        self._blobs: dict[bytes, bytes] = {}
         self._live: dict[str, tuple[LiveText, ...]] = {}
         self._boots: dict[str, int] = {}
         self._stops: dict[int, StopRow] = {}
