@@ -30,6 +30,7 @@ AWAITED = {
 }
 ENDS = {M.FINISH, M.STOP, M.CANCEL, M.REQUEUE}
 LETS_GO = {*ENDS, M.GIVE_BACK, M.BE_OVER}
+TURNS_AWAY = {M.UNWIND, M.TELL_OF_CUT, M.BE_OVER}
 YES_NO = (False, True)
 _BY_ITSELF = ("returned", "raised")
 ASKED = Stop(seq=2, by="ana", reason="", source="person", asked_at_ms=0)
@@ -76,16 +77,19 @@ def facts(run: Run) -> Iterator[Here]:
             YES_NO if agent == "inside" else (False,),
             YES_NO if run.state is RunState.RUNNING else (False,),
         ):
-            for quiet, idle, caught, was_ended, knows, undoing, was_cut in product(
+            for quiet, idle, caught, was_ended, releasing, knows, undoing, was_cut in product(
                 YES_NO if waiting else (False,),
                 YES_NO if run.state in RESTING else (False,),
                 ("", "untold", "told") if agent == "raised" else ("",),
                 YES_NO if run.state in ENDED else (False,),
+                YES_NO if run.defers and agent not in ("inside", "unwinding") else (False,),
                 # An agent that has ended has said how, in this life.
                 YES_NO if is_closing and has_left and agent not in _BY_ITSELF else (True,),
                 YES_NO if is_closing and has_left else (False,),
                 (True,) if is_off else YES_NO,  # the look before has cut it
             ):
+                if releasing and not knows:
+                    continue  # it asks how before it releases
                 yield Here(
                     agent=agent,
                     has_asides=asides,
@@ -103,6 +107,7 @@ def facts(run: Run) -> Iterator[Here]:
                     was_ended=was_ended,
                     knows_how=knows,
                     is_undoing=undoing,
+                    is_releasing=releasing,
                 )
 
 
@@ -138,17 +143,22 @@ def broken_laws(run: Run, here: Here, todo: Moves) -> Iterator[str]:
     may_leave_it = bool(here.leaving) or here.is_switched_off
     if M.GIVE_BACK in did and is_anything_left_to_undo(run) and not may_leave_it:
         yield "what is left to be undone is not left to others without need"
+    if did & {M.PAUSE, M.REQUEUE, M.GIVE_BACK} and here.is_releasing:
+        yield "a release that goes on is called by nobody else"
     if M.CANCEL in did and state is not RunState.CANCELLING:
         yield "only a cancel cancels"
     if did & {M.UNDO, M.RELEASE} and not here.knows_how:
         yield "nothing is undone or released without knowing how"
     if M.FINISH in did and (here.agent not in ("returned", "raised") or here.caught == "untold"):
         yield "only an agent that has ended finishes, and guards come first"
-    if M.PAUSE in did and (here.is_moving or here.is_busy):
+    if M.PAUSE in did and (here.is_moving or here.is_busy or here.is_releasing):
         yield "paused is said when everything stands still"
     if state is RunState.RUNNING and here.agent == "out" and not todo:
         yield "a run without its agent is not left standing"
-    is_still = not here.is_flying and not here.is_busy and not is_inside and not here.is_undoing
+    is_working = here.is_flying or here.is_undoing or here.is_releasing
+    is_still = not (is_working or here.is_busy or is_inside)
+    if here.leaving == "now" and here.is_busy and not is_working and not did & TURNS_AWAY:
+        yield "a shutdown waits for no door"
     if here.leaving == "now" and is_still and not did & {*AWAITED, M.RELEASE, M.BE_OVER}:
         yield "a shutdown does not hang"
     if (M.BE_OVER in did) != (state in ENDED and not here.was_ended and not here.was_cut) and (

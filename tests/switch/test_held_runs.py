@@ -36,7 +36,15 @@ from pullcord.runtime.runtime import worker_of
 from pullcord.runtime.steps.memory import Memory, remember
 from tests.agents.line import line
 from tests.agents.provider.reply import say
-from tests.runs.observed_runs import BOUND_S, OutsideWorld, happened, names, runtime_with, shown
+from tests.runs.observed_runs import (
+    BOUND_S,
+    HASTY,
+    OutsideWorld,
+    happened,
+    names,
+    runtime_with,
+    shown,
+)
 from tests.switch.pulling import ALL, engage, release
 
 T = TypeVar("T")
@@ -446,6 +454,75 @@ async def test_an_undo_stops_too_and_goes_on_after_the_release(tmp_path: Path) -
         await run.wait_for(RunState.CANCELLED)
         assert len(await happened(runtime, "r1", UndoStarted)) == begun + 1
     assert world.did == ["letter", "took letter back"]
+
+
+@pytest.mark.parametrize("how", ["deferred", "not awaited"])
+async def test_an_agent_that_has_returned_goes_on_with_the_calls_that_were_cut(
+    tmp_path: Path, how: str
+) -> None:
+    """They were cut, and then the run was called completed."""
+    world = OutsideWorld()
+
+    @tool(effect="idempotent", deferred=how == "deferred")
+    async def pay() -> None:
+        world.begun.set()
+        await world.go_on.wait()
+        world.did.append("paid")
+
+    async def agent(ctx: Context) -> str:
+        world.begun.clear()
+        if how == "deferred":
+            await ctx.tool(pay)
+        else:
+            asyncio.ensure_future(ctx.tool(pay))  # noqa: RUF006
+            await world.begun.wait()
+        return "done"
+
+    async with runtime_with(tmp_path / "runs.db", agent=agent) as runtime:
+        run = await runtime.start("agent", run_id="r1")
+        await world.begun.wait()
+        await engage(runtime)
+        await run.wait_for(RunState.PAUSED)
+        await release(runtime)
+        world.go_on.set()
+        await run.resume(by="ana")
+        assert await run.result() == "done"
+        assert world.did == ["paid"]
+
+
+async def test_a_release_that_ignores_being_cut_is_not_called_again_beside_itself(
+    tmp_path: Path,
+) -> None:
+    world, at_once = OutsideWorld(), list[int]()
+    calls = 0
+
+    async def lets_go() -> None:
+        nonlocal calls
+        calls += 1
+        at_once.append(calls)
+        world.begun.set()
+        while not world.go_on.is_set():
+            with suppress(asyncio.CancelledError):
+                await world.go_on.wait()
+        calls -= 1
+
+    async def agent(ctx: Context) -> str:
+        await ctx.defer(lets_go)
+        return "done"
+
+    try:
+        async with runtime_with(tmp_path / "runs.db", timing=HASTY, agent=agent) as runtime:
+            run = await runtime.start("agent", run_id="r1")
+            await world.begun.wait()
+            runtime.journal.kill_switch.flags.raise_it(
+                ALL, new_note(by="ana", reason="", via="test")
+            )
+            assert await run.result() == "done"
+            assert at_once == [1]
+            [named] = (await run.receipt()).attention
+            assert "lets_go" in named
+    finally:
+        world.go_on.set()
 
 
 async def test_a_model_call_is_cut_at_its_socket(tmp_path: Path) -> None:

@@ -187,24 +187,17 @@ async def _find_out(live: LiveRun, wish: Wish, past: Past) -> Past:
     if past.inherited:
         return await _find_out_of_another_run(live, wish, past)
     mine = live.run.steps.get(who.id)
-    if wish.probe and mine is not None and mine.status == "in_doubt" and not mine.settled:
-        with live.busy():
-            await live.may_start()
-            found = await wish.probe(past.args)
-        if found is not None:
-            choice = "happened" if found.happened else "run"
-            result = live.services.secrets.seal_json(found.result, screen=True)
-            said = DoubtSettled(
-                by=f"probe of {wish.tool}",
-                source="policy",
-                step=who.id,
-                choice=choice,
-                result=result,
-            )
-            await live.begin(said)
-            if found.happened:
-                return msgspec.structs.replace(past, status="finished", result=result)
-            return msgspec.structs.replace(past, rerun=True)
+    is_open = mine is not None and mine.status == "in_doubt" and not mine.settled
+    if wish.probe and is_open and (found := await wish.probe(past.args)) is not None:
+        choice = "happened" if found.happened else "run"
+        result = live.services.secrets.seal_json(found.result, screen=True)
+        by = f"probe of {wish.tool}"
+        await live.begin(
+            DoubtSettled(by=by, source="policy", step=who.id, choice=choice, result=result)
+        )
+        if found.happened:
+            return msgspec.structs.replace(past, status="finished", result=result)
+        return msgspec.structs.replace(past, rerun=True)
     return await ask_what_happened(live, who, past)
 
 
@@ -214,14 +207,10 @@ async def _find_out_of_another_run(live: LiveRun, wish: Wish, past: Past) -> Pas
     who = wish.identity
     key = f"{PROBED}{who.id}"
     found = live.memory.values.get(key)
-    if wish.probe and found is None:
-        with live.busy():
-            await live.may_start()
-            said = await wish.probe(past.args)
-        if said is not None:
-            result = live.services.secrets.seal_json(said.result, screen=True)
-            found = dump({"result": load(result)} if said.happened else {})
-            await live.begin(Remembered(key=key, value=found))
+    if wish.probe and found is None and (said := await wish.probe(past.args)) is not None:
+        result = live.services.secrets.seal_json(said.result, screen=True)
+        found = dump({"result": load(result)} if said.happened else {})
+        await live.begin(Remembered(key=key, value=found))
     if found is None:
         return await ask_about_inherited(live, who.id)
     match load(found):

@@ -113,9 +113,13 @@ class AgentEntry:
         elif self._cancels == 0:
             self._climb()
 
+    def has_not_ended(self) -> None:
+        """Take an end that it had for none: calls that it left under way are cut."""
+        self.is_done = False
+
     def hurry(self) -> None:
         """Climb the next rung at once: the second press."""
-        if self._cancels == 1:
+        if self._cancels == 1 or (self._cancels == 0 and self._ladder.is_set):
             self._ladder.off()
             self._climb()
 

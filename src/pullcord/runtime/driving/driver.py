@@ -8,6 +8,7 @@ again.
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine
+from functools import partial
 from typing import Any, Final
 
 from pullcord.core.commands import Cancel
@@ -117,11 +118,7 @@ class Driver:
 
     def _new_agent(self) -> AgentEntry:
         live, services = self.live, self.live.services
-
-        def let_go(goes_on: Callable[[], bool]) -> None:
-            live.mind("the agent", goes_on)
-
-        grace_s = services.timing.stop_grace_s
+        let_go, grace_s = partial(live.mind, "the agent"), services.timing.stop_grace_s
         return AgentEntry(
             live.run.id, live.gate, services.alarms, grace_s, live.news, live.guards, let_go
         )
@@ -181,6 +178,7 @@ class Driver:
             is_moving=any(not flight.is_held for flight in flights),
             is_busy=bool(live.busy_tasks),
             is_waiting=live.waiting > 0,
+            is_backing_off=live.backing_off > 0,
             is_at_gate=live.gate.holding > 0,
             is_quiet=self._quiet.has_rung,
             is_idle=self._idle.has_rung,
@@ -191,6 +189,7 @@ class Driver:
             was_ended=self._was_ended,
             knows_how=live.run.state not in _LOSSES or self._knows_how(),
             is_undoing=self._undoing is not None and not self._undoing.is_over,
+            is_releasing=self._releasing is not None and not self._releasing.is_over,
         )
 
     async def _perform(self, here: Here) -> None:
@@ -256,6 +255,8 @@ class Driver:
         is_told = gate.turned_away or gate.holding or self.live.waiting or self.live.busy_tasks
         gate.close()
         self.live.wake_waiters()
+        for apart in tuple(self.live.aparts):  # a check of a call; for the switch, anything
+            apart.cut()
         self._agent.unwind(is_told=bool(is_told))
 
     def _ask_how(self) -> None:
@@ -443,6 +444,8 @@ class Driver:
             return
         self._cut_by = flag
         self.live.gate.shut()
+        if self.live.flights or self.live.asides:
+            self._agent.has_not_ended()  # what it has left to others is cut with it
         for flight in list(self.live.flights):
             flight.stop(doubt=flag.said())
             flight.hurry()
@@ -450,8 +453,6 @@ class Driver:
             self._undoing.leave(now=True)
         if self._releasing:
             self._releasing.leave()
-        for apart in tuple(self.live.aparts):
-            apart.cut()
         self._unwind()  # the agent's own code too: a resume enters it again
 
     def cut_sockets(self) -> None:

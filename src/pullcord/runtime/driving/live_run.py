@@ -66,6 +66,7 @@ class LiveRun:
         self.flights: set[Flight] = set()  # steps under way
         self.aparts: set[HostCalls] = set()  # calls that belong to no step: undos, releases, looks
         self.waiting = 0  # doors that wait for an answer, a child or a timer
+        self.backing_off = 0  # doors that wait in memory alone, before another attempt
         self.busy_tasks: list[asyncio.Task[Any] | None] = []  # tasks whose doors are at work
         self._news = asyncio.Event()
         self._moved: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -276,11 +277,13 @@ class LiveRun:
         """Wait this long, in memory only. A pause or a cancel does not wait for it."""
         alarm = Alarm(self.services.alarms, self.news)
         alarm.set(seconds)
+        self.backing_off += 1
         try:
             while alarm.is_set and not self.gate.is_closed:
                 await self.moved()
         finally:
             alarm.off()
+            self.backing_off -= 1
         await self.gate.passes()
 
     async def until(self, holds: Callable[[Run], bool]) -> None:

@@ -37,6 +37,7 @@ class Here(msgspec.Struct, frozen=True, kw_only=True):
     is_moving: bool = False  # a step is under way that does not stand still
     is_busy: bool = False  # a door is doing something for the agent
     is_waiting: bool = False  # a door waits for an answer, a child or a timer
+    is_backing_off: bool = False  # a door waits in memory alone, before another attempt
     is_at_gate: bool = False  # the agent or a step waits at the gate
     is_quiet: bool = False  # it has waited for `quiet_s`: it counts as waiting
     is_idle: bool = False  # it has rested for `park_after_s`: it may leave the memory
@@ -47,6 +48,7 @@ class Here(msgspec.Struct, frozen=True, kw_only=True):
     was_ended: bool = False  # it had ended before this claim: an undo is left
     knows_how: bool = True  # how to undo and release, or has asked the agent
     is_undoing: bool = False  # an undo is under way
+    is_releasing: bool = False  # a release is under way
 
 
 class Move(Enum):
@@ -114,16 +116,16 @@ def _running(run: Run, here: Here) -> Moves:
         return ()
     if _is_through(here):
         return (M.OPEN_GATE, M.GO_ON, *_finishing(run, here))
-    is_still = not here.is_busy and not here.is_flying and not here.is_at_gate
+    is_still = not (here.is_busy or here.is_flying or here.is_at_gate or here.is_backing_off)
     if here.is_waiting and is_still:
         return (M.OPEN_GATE, M.GO_ON, M.BLOCK if here.is_quiet else M.COUNT_QUIET)
     return (M.OPEN_GATE, M.GO_ON)
 
 
 def _pausing(run: Run, here: Here) -> Moves:
-    if here.leaving == "now" and here.is_flying:
-        return (M.SHUT_GATE, M.HOLD, M.LAND)
-    if here.is_moving or here.is_busy:
+    if here.leaving == "now" and (here.is_flying or here.is_busy):
+        return (M.SHUT_GATE, M.HOLD, M.LAND, *([M.UNWIND] if here.is_busy else []))
+    if here.is_moving or here.is_busy or here.is_releasing:
         return (M.SHUT_GATE, M.HOLD)
     is_last = _is_through(here) and not run.living_children() and here.caught != "told"
     if is_last and not (here.is_switched_off and run.defers):
@@ -205,7 +207,10 @@ def _landed_by_itself(_run: Run, here: Here) -> Moves | None:
 
 
 def _at_rest(_run: Run, here: Here) -> Moves | None:
-    return () if here.is_flying or here.is_busy else None
+    """Steps finish. A door at work is turned away: nothing that it looks into can begin."""
+    if here.is_flying:
+        return ()
+    return (M.UNWIND,) if here.is_busy else None
 
 
 def _unwound(_run: Run, here: Here) -> Moves | None:
@@ -230,6 +235,11 @@ def _children_finished(run: Run, here: Here) -> Moves | None:
     return (*cancels, M.BLOCK) if run.state is _S.RUNNING else cancels
 
 
+def _cut_release_over(_run: Run, here: Here) -> Moves | None:
+    """The kill switch has cut it. Until it is over, nobody else may call it."""
+    return () if here.is_releasing else None
+
+
 def _switch_lets_release(run: Run, here: Here) -> Moves | None:
     return _wait_for_switch(here) if here.is_switched_off and run.defers else None
 
@@ -240,11 +250,14 @@ def _switch_lets_undo(run: Run, here: Here) -> Moves | None:
 
 
 def _wait_for_switch(here: Here) -> Moves:
-    return (M.GIVE_BACK,) if here.leaving else ()
+    is_cutting = here.is_undoing or here.is_releasing
+    return (M.GIVE_BACK,) if here.leaving and not is_cutting else ()
 
 
 def _switch_lets_anything(_run: Run, here: Here) -> Moves | None:
-    return (M.GIVE_BACK,) if here.is_switched_off else None
+    if not here.is_switched_off:
+        return None
+    return () if here.is_undoing else (M.GIVE_BACK,)
 
 
 def _knows_how(_run: Run, here: Here) -> Moves | None:
@@ -268,7 +281,7 @@ Ending: TypeAlias = Literal[
 ]
 LADDERS: Final[dict[Ending, tuple[tuple[Rung, ...], Move]]] = {
     "hand over": ((_landed, _unwound), M.REQUEUE),
-    "rest elsewhere": ((_landed, _unwound), M.GIVE_BACK),
+    "rest elsewhere": ((_landed, _unwound, _cut_release_over), M.GIVE_BACK),
     "wrap up elsewhere": ((_landed_by_itself, _unwound), M.GIVE_BACK),
     "finish": ((_at_rest, _clean, _children_finished, _switch_lets_release, _released), M.FINISH),
     "stop": (

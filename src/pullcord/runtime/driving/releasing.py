@@ -44,7 +44,7 @@ class Releasing:
                 if self._is_left or self._live.refusal():
                     return
                 error = await self._release(defer, name)
-                if error and self._is_left:
+                if error and self._is_left and not self._goes_on:
                     await name_what_goes_on(self._live.services.journal, self._live.run)
                     return
                 if error:
@@ -58,6 +58,11 @@ class Releasing:
         finally:
             self.is_over = True
             self._live.news()
+
+    @property
+    def _goes_on(self) -> bool:
+        """Whether the release under way ignores being cut. It is not called again beside itself."""
+        return self._call is not None and bool(self._call.left)
 
     async def _release(self, defer: str, name: str) -> str:
         """Call one release, and return its error as text, or an empty text."""
