@@ -40,7 +40,8 @@ async def _last_tick_s(folder: Path) -> float:
     """How long after the end of the lease, as the store has it, the tool still acts."""
     folder.mkdir()
     path, tool = folder / "runs.db", folder / "ticks"
-    async with child(LIVES, "ticking", str(path), str(LEASE_S), str(tool)) as owner:
+    words = "ticking", str(path), str(LEASE_S), str(tool)
+    async with child(LIVES, *words, is_own=True) as owner:
         pid, _ = await driving(owner, tool)
         await owner.tell("stand still")
         await stopped(pid)
