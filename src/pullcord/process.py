@@ -45,12 +45,17 @@ def stands_still(owner: str) -> str:
     named = _NAME.fullmatch(owner)
     if named is None or not is_here(owner):
         return ""
+    still = f"its process {named[2]} stands still, stopped by a signal"
+    return still if is_stopped(int(named[2])) else ""
+
+
+def is_stopped(pid: int) -> bool:
+    """Whether a signal has stopped this process."""
     try:
-        stat = (_PROC / named[2] / "stat").read_text()
+        stat = (_PROC / str(pid) / "stat").read_text()
     except OSError:
-        return ""
-    state = stat.rpartition(")")[2].split()[0]
-    return f"its process {named[2]} stands still, stopped by a signal" if state in "Tt" else ""
+        return False
+    return stat.rpartition(")")[2].split()[0] in "Tt"
 
 
 def _where() -> str:

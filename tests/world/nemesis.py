@@ -264,7 +264,7 @@ class Nemesis:
         then let it go on."""
         if found := self._victim():
             run, actor = found
-            actor.signal(signal.SIGSTOP)
+            await actor.stands_still()
             if is_pressed := self._seed.random() < 0.7:
                 verb = self._seed.choice(("cancel", "cancel", "pause"))
                 self._later(self._hand.press(run, verb, now_=self._seed.random() < 0.3))

@@ -5,6 +5,7 @@ has an address of its own on the loopback, so that one can be cut off and the ot
 """
 
 import asyncio
+import os
 import socket
 import threading
 from collections.abc import Awaitable, Callable, Coroutine
@@ -36,6 +37,10 @@ class Place(Protocol):
         """Everybody reaches it again."""
         ...
 
+    def is_held_by(self, pid: int) -> bool:
+        """Whether nobody can write as long as this process stands still."""
+        ...
+
     def close(self) -> None: ...
 
 
@@ -62,6 +67,17 @@ class File:
             self._lock.close()
             self._lock = None
 
+    def is_held_by(self, pid: int) -> bool:
+        """It has the lock on the file, or stands in the turnstile before it."""
+        turn = Path(f"{self._path}-side") / "turn"
+        inodes = {str(os.stat(file).st_ino) for file in (self._path, f"{self._path}-shm", turn)}
+        locks = [line.split() for line in Path("/proc/locks").read_text().splitlines()]
+        return any(
+            lock[3] == "WRITE" and lock[4] == str(pid) and lock[5].rpartition(":")[2] in inodes
+            for lock in locks
+            if len(lock) == 8
+        )
+
     def close(self) -> None:
         self.back()
 
@@ -83,6 +99,9 @@ class Database:
 
     def back(self) -> None:
         self._proxy.set(0, "open")
+
+    def is_held_by(self, pid: int) -> bool:
+        return False  # the server ends who stands still in the middle of a write
 
     def close(self) -> None:
         self._proxy.close()

@@ -46,8 +46,11 @@ class Told(NamedTuple):
 class Actor:
     """An actor's process, as the nemesis sees it."""
 
-    def __init__(self, name: str, number: int, process: "subprocess.Popen[str]") -> None:
+    def __init__(
+        self, name: str, number: int, process: "subprocess.Popen[str]", place: Place
+    ) -> None:
         self.name, self.number, self.pid = name, number, process.pid
+        self._place = place
         self._process = process
         self.url = self.token = ""
         self.is_stopped = False
@@ -72,6 +75,17 @@ class Actor:
         with contextlib.suppress(ProcessLookupError):
             if self._pidfd >= 0:
                 signal.pidfd_send_signal(self._pidfd, number)
+
+    async def stands_still(self) -> None:
+        """Stop it, but not in the middle of a commit to a file: nobody else could write then, and
+        no rule of ours can end that (the error names it: tests/storage)."""
+        while True:
+            self.signal(signal.SIGSTOP)
+            await asyncio.sleep(0.01)  # it is stopped a moment after the signal
+            if not self._place.is_held_by(self.pid):
+                return
+            self.signal(signal.SIGCONT)
+            await asyncio.sleep(0.01)
 
     async def gone(self) -> None:
         while self.is_alive:  # noqa: ASYNC110 (another process ends)
@@ -137,7 +151,7 @@ class World:
             log=str(self.folder / f"{name}.log"),
             **given,
         )
-        actor = Actor(name, number, self._starts(life))
+        actor = Actor(name, number, self._starts(life), self.place)
         self.actors[name] = actor
         self.everybody.append(actor)
         dying = asyncio.create_task(actor.gone())

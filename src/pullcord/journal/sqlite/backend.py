@@ -25,6 +25,7 @@ from pullcord.journal.sqlite.file import (
     refuse_unfit,
     unusable,
 )
+from pullcord.journal.sqlite.lock_holder import lock_holder, said_of
 from pullcord.journal.sqlite.rows import Connection
 from pullcord.journal.sqlite.schema import MIGRATIONS
 from pullcord.journal.sqlite.turnstile import POLL_S, Turnstile, TurnTimeout
@@ -232,12 +233,10 @@ class SqliteStore:
                 self._writer.run("ROLLBACK")
 
     def _locked_out(self) -> StorageFailed:
-        return StorageFailed(
-            "Writing to",
-            path=self.name,
-            why=f"another process has held the file for {self._busy_timeout_s:g} s",
-            instead="Find who holds it (fuser, lsof), then send it again.",
-        )
+        held = Path(f"{self._path}-shm"), self._path, self._side / "turn"
+        who, instead = said_of(lock_holder(held))
+        why = f"another process has held the file for {self._busy_timeout_s:g} s{who}"
+        return StorageFailed("Writing to", path=self.name, why=why, instead=instead)
 
 
 class _SqliteListener:
