@@ -17,6 +17,7 @@ from bench import (
     blocking,
     commits,
     controls,
+    distance,
     guards,
     killswitch,
     leases,
@@ -38,6 +39,7 @@ THEMES = {
     for theme in (
         commits,
         postgres,
+        distance,
         controls,
         reading,
         scale,

@@ -1,7 +1,7 @@
 """A connection may end at any time. What is said about a write is true all the same."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import psycopg
@@ -10,7 +10,7 @@ import pytest
 from pullcord.errors import RunNotFound, StorageFailed
 from pullcord.journal.postgres import backend
 from pullcord.journal.postgres.backend import PostgresStore
-from pullcord.journal.postgres.connection import ask
+from pullcord.journal.postgres.connection import Db, Statement, tell
 from pullcord.journal.rules.ledger import Ledger
 from pullcord.journal.store import Transaction, View
 from tests.postgres.server import Server, until
@@ -83,12 +83,10 @@ def at_the_commit(monkeypatch: pytest.MonkeyPatch, meddle: Meddle) -> None:
     """Have `meddle(commit)` called once in place of the next commit."""
     left = [meddle]
 
-    def asked(db: Any, statements: str) -> Any:
-        if statements.endswith("COMMIT") and "UPDATE" in statements and left:
-            return left.pop()(lambda: ask(db, statements))
-        return ask(db, statements)
+    def told(db: Db, statements: Sequence[Statement]) -> Any:
+        return left.pop()(lambda: tell(db, statements)) if left else tell(db, statements)
 
-    monkeypatch.setattr(backend, "ask", asked)
+    monkeypatch.setattr(backend, "tell", told)
 
 
 def test_before_the_commit_arrives(

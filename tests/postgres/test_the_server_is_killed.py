@@ -2,6 +2,7 @@
 acknowledged is there, and what was not is there as a whole or not at all."""
 
 import threading
+from collections.abc import Sequence
 
 import pytest
 
@@ -9,7 +10,7 @@ from pullcord.core.events import Created
 from pullcord.errors import StorageFailed
 from pullcord.journal.postgres import backend
 from pullcord.journal.postgres.backend import PostgresStore
-from pullcord.journal.postgres.connection import Db, ask
+from pullcord.journal.postgres.connection import Db, Statement, tell
 from pullcord.journal.rules.ledger import Append, Ledger
 from pullcord.journal.store import Transaction
 from tests.conftest import FULL
@@ -109,18 +110,18 @@ def test_at_the_very_commit(
     store = PostgresStore(own_server.url())
     ledger, killed = Ledger(store.clock), threading.Event()
 
-    def asked(db: Db, statements: str) -> object:
-        if not statements.endswith("COMMIT") or "UPDATE" not in statements or killed.is_set():
-            return ask(db, statements)
+    def told(db: Db, statements: Sequence[Statement]) -> None:
+        if killed.is_set():
+            return tell(db, statements)
         killed.set()
         if is_first:
             own_server.kill()
-            return ask(db, statements)
-        ask(db, statements)
+            return tell(db, statements)
+        tell(db, statements)
         own_server.kill()
-        return ask(db, "SELECT 1")
+        return tell(db, [("SELECT 1", ())])
 
-    monkeypatch.setattr(backend, "ask", asked)
+    monkeypatch.setattr(backend, "tell", told)
     back = threading.Thread(target=lambda: bring_back(own_server, killed))
     back.start()
     event = Append(run_id="r1", events=[Created(agent="churn", thread="t")], expected_seq=0)

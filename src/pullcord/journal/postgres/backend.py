@@ -20,7 +20,7 @@ from pullcord.journal.clock import Clock
 from pullcord.journal.evidence.anchor import Anchor
 from pullcord.journal.postgres.address import parsed
 from pullcord.journal.postgres.clock import KEEP, SHOWN, DatabaseClock
-from pullcord.journal.postgres.connection import Db, Link, ask
+from pullcord.journal.postgres.connection import Db, Link, Statement, ask, tell
 from pullcord.journal.postgres.listener import PostgresListener
 from pullcord.journal.postgres.migration import make_ready
 from pullcord.journal.postgres.rows import Ends, PostgresTransaction, PostgresView
@@ -28,7 +28,11 @@ from pullcord.journal.postgres.schema import MIGRATIONS, REWRITTEN
 from pullcord.journal.store import Scrubbed, Transaction, View
 
 T = TypeVar("T")
-_ENDS: Final = f"SELECT commits, records, texts, {SHOWN} FROM store"
+_ENDS: Final = f"SELECT commits, records, texts, {SHOWN}"
+_SINCE: Final = (  # what others have committed since: which runs, and whether all of them say so
+    "ARRAY(SELECT unnest(c.runs) FROM commits c WHERE c.n > {0}), "
+    "(SELECT count(*) FROM commits c WHERE c.n > {0} AND c.runs IS NOT NULL)"
+)
 _HELD_S: Final = 5.0  # how long to wait for readers of what was before; longer ones are told of
 _AGAIN_S: Final = 0.05
 _STILL_S: Final = 10  # a writer that is silent for so long is stopped, suspended or gone
@@ -64,7 +68,7 @@ class PostgresStore:
         try:
             self._pen = PostgresTransaction(self._link.connect(), number=self._number)
             self._clock.begin(make_ready(self._pen.db, self._link, migrations, make=make))
-            self._heard(ask(self._pen.db, _ENDS))
+            self._heard(ask(self._pen.db, f"{_ENDS} FROM store"))
         except psycopg.Error as error:
             self._drop_pen()
             raise self._link.explained(error, "Opening") from error
@@ -184,8 +188,9 @@ class PostgresStore:
         # Only its own server can end one whose machine is gone: others would wait for hours.
         still = f"SET LOCAL idle_in_transaction_session_timeout TO '{_STILL_S}s'"
         lock = f"SELECT pg_advisory_xact_lock({self._link.lock})"
-        row = ask(pen.db, f"{begin}; {still}; {lock}; {_ENDS}")
-        pen.begun(self._heard(row))
+        ends = f"{_ENDS}, {_SINCE.format(pen.left_at)} FROM store"
+        row = ask(pen.db, f"{begin}; {still}; {lock}; {ends}")
+        pen.begun(self._heard(row), *(row or ())[4:])
         return pen
 
     def _heard(self, row: tuple[Any, ...] | None) -> Ends:
@@ -195,23 +200,27 @@ class PostgresStore:
                 why=f"its schema {self._link.address.schema} is damaged (the table store is empty)",
                 instead="Keep it as evidence and restore a copy, or use another schema.",
             )
-        *ends, shown_s = row
+        *ends, shown_s = row[:4]
         self._clock.hear(shown_s)
         return Ends(*ends)
 
     def _commit(self, pen: PostgresTransaction) -> None:
+        """Send what was written and the commit, in one exchange."""
         # Everything that says "something has happened" is part of the transaction: where it ends,
         # what the clock has shown, and the notification, which the server delivers at the commit.
-        records, texts = pen.position()
         number, token = pen.ends.commits + 1, secrets.token_hex(8)
+        ends: list[Statement] = [
+            (
+                f"UPDATE store SET commits = %s, records = %s, texts = %s, {KEEP}",
+                (number, *pen.position()),
+            ),
+            ("INSERT INTO commits VALUES (%s, %s, %s)", (number, token, pen.runs_written())),
+            ("DELETE FROM commits WHERE n = %s", (number - COMMITS_KEPT,)),
+            ("SELECT pg_notify(%s, '')", (self._link.channel,)),
+            ("COMMIT", ()),
+        ]
         try:
-            ask(
-                pen.db,
-                f"UPDATE store SET commits = {number}, records = {records}, texts = {texts}, "
-                f"{KEEP}; INSERT INTO commits VALUES ({number}, '{token}'); "
-                f"DELETE FROM commits WHERE n = {number - COMMITS_KEPT}; "
-                f"SELECT pg_notify('{self._link.channel}', ''); COMMIT",
-            )
+            tell(pen.db, [*pen.staged(), *ends])
             pen.done()
         except psycopg.Error as lost:  # (not every last word of a server is an OperationalError)
             if not pen.db.broken:
@@ -275,7 +284,7 @@ class PostgresStore:
 
     def _look_at(self, look: PostgresView) -> PostgresView:
         begin = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
-        look.ends = self._heard(ask(look.db, f"{begin}; {_ENDS}"))
+        look.ends = self._heard(ask(look.db, f"{begin}; {_ENDS} FROM store"))
         return look
 
     def _end(self, look: PostgresView) -> None:

@@ -1,6 +1,7 @@
 """A connection to the server of a PostgreSQL store: what every one of them is asked to keep to, and
 what it means to a caller that one fails."""
 
+from collections.abc import Sequence
 from hashlib import sha256
 from typing import Any, Final, LiteralString, TypeAlias, cast
 
@@ -12,6 +13,8 @@ from pullcord.errors import JournalError, StorageFailed, StoreRefused
 from pullcord.journal.postgres.address import DatabaseAddress
 
 Db: TypeAlias = "psycopg.Connection[tuple[Any, ...]]"
+Statement: TypeAlias = tuple[str, Sequence[Any]]
+"""One statement, and the values of its placeholders."""
 _MANNERS: Final = {
     "application_name": "pullcord",
     # A server that is gone without a word is noticed, and not waited for until a router gives up.
@@ -131,3 +134,10 @@ def ask(db: Db, statements: str) -> tuple[Any, ...] | None:
     while cursor.nextset():
         pass
     return cursor.fetchone() if cursor.description else None
+
+
+def tell(db: Db, statements: Sequence[Statement]) -> None:
+    """Carry out statements whose answers nobody needs, in one way to the server and back."""
+    with db.pipeline():
+        for statement, bindings in statements:
+            db.execute(cast("LiteralString", statement), bindings or None)

@@ -3,9 +3,11 @@
 from collections.abc import Iterable, Sequence
 from typing import Any, Final, LiteralString, NamedTuple, cast
 
+import msgspec
+
 from pullcord.core.states import LIVING, NEEDS_OWNER, RunState
 from pullcord.journal.chain import GENESIS, Row
-from pullcord.journal.postgres.connection import Db
+from pullcord.journal.postgres.connection import Db, Statement
 from pullcord.journal.store import (
     INLINE_MAX_BYTES,
     Head,
@@ -48,6 +50,7 @@ _OF_THREAD: Final = (
     "ORDER BY num DESC LIMIT %s"
 )
 _PAYLOAD: Final = "coalesce(payload, (SELECT data FROM blobs b WHERE b.digest = r.digest))"
+_REMEMBERED: Final = 1024  # ends of runs
 _LIVING: Final = [str(state) for state in LIVING]
 _NEEDS_OWNER: Final = [str(state) for state in NEEDS_OWNER]
 
@@ -252,26 +255,52 @@ class PostgresView:
 class PostgresTransaction(PostgresView):
     """A look that can change the store. Places are counted here, and kept in the table `store` by
     the same commit: a transaction that is rolled back has used up none, and none can be seen before
-    a smaller one, because whoever counts is alone."""
+    a smaller one, because whoever counts is alone.
+
+    What it writes waits until it reads or commits. So the server never waits in the middle of a
+    statement for a writer that stands still: it would not end that one.
+
+    It remembers where runs end from one transaction to the next. Each commit names the runs that it
+    has written to, so only the runs that others have written to meanwhile are read anew."""
 
     def __init__(self, db: Db, *, number: int) -> None:
         super().__init__(db)
         self.stopped: StopRow | None = None  # the last that this transaction has added to the log
-        self._number, self._left_at = number, -1  # (-1: nothing is known of what came before)
+        self.left_at = -1  # the last commit that it knows of (-1: nothing is known)
+        self._number = number
         self._written = 0
+        self._heads: dict[str, Head] = {}
+        self._runs: set[str] | None = set()  # those that it has written to; None: too many to name
+        self._staged: list[Statement] = []
 
-    def begun(self, ends: Ends) -> None:
-        """At the start of a transaction: has anyone else committed since the last one?"""
-        self._number += 1 if ends.commits == self._left_at else 2
-        self.ends, self.stopped, self._left_at = ends, None, ends.commits
-        self._written = 0
+    def begun(self, ends: Ends, runs: Sequence[str], known: int) -> None:
+        """At the start of a transaction. `runs`: those that others have written to since the last
+        one, as `known` of their commits tell."""
+        is_told_all = self.left_at >= 0 and known == ends.commits - self.left_at
+        if not is_told_all or len(self._heads) > _REMEMBERED:
+            self._heads.clear()
+        self._forget(runs)
+        self._number += 1 if ends.commits == self.left_at else 2
+        self.ends, self.stopped, self.left_at = ends, None, ends.commits
+        self._written, self._runs, self._staged = 0, set(), []
 
     def done(self) -> None:
         """It is committed, and was alone."""
-        self._left_at += 1
+        self.left_at += 1
 
     def rolled_back(self) -> None:
         self._number += 1
+        if self._runs is None:
+            self._heads.clear()
+        self._forget(self._runs or ())
+
+    def _forget(self, runs: Iterable[str]) -> None:
+        for run_id in runs:
+            self._heads.pop(run_id, None)
+
+    def runs_written(self) -> list[str] | None:
+        """Return the runs that it has written to, for others that remember them."""
+        return None if self._runs is None else sorted(self._runs)
 
     def number(self) -> int:
         return self._number
@@ -279,12 +308,38 @@ class PostgresTransaction(PostgresView):
     def written(self) -> int:
         return self._written
 
-    def _write(self, statement: str, bindings: Sequence[Any]) -> None:
-        self._written += max(self._run(statement, bindings).rowcount, 0)
+    def staged(self) -> list[Statement]:
+        """Return what is written and not sent yet. It goes to the server along with the commit."""
+        return self._staged
+
+    def _run(self, statement: str, bindings: Sequence[Any] = ()) -> Any:
+        """Read. What was written before goes along."""
+        if not self._staged:
+            return super()._run(statement, bindings)
+        with self.db.pipeline():
+            for staged, given in self._staged:
+                super()._run(staged, given)
+            cursor = super()._run(statement, bindings)
+        self._staged = []
+        return cursor
+
+    def _write(self, run_id: str | None, statement: str, bindings: Sequence[Any]) -> None:
+        """Write, to a run or (None) beside all of them."""
+        self._staged.append((statement, bindings))
+        self._written += 1
+        if run_id is not None and self._runs is not None:
+            self._runs.add(run_id)
+
+    def head(self, run_id: str) -> Head | None:
+        if (head := self._heads.get(run_id)) is None and (head := super().head(run_id)):
+            self._heads[run_id] = head
+        return head
 
     def put_head(self, head: Head) -> None:
         kept = (head.state.value, head.epoch, *head.holder, head.due_ms)
+        self._heads[head.run_id] = head
         self._write(
+            head.run_id,
             "INSERT INTO runs (num, run_id, agent, thread, parent, created_at_ms, state, epoch, "
             "owner, lease_boot, lease_until_s, lease_from_s, due_ms) "
             "VALUES ((SELECT coalesce(max(num), 0) + 1 FROM runs), "
@@ -297,7 +352,10 @@ class PostgresTransaction(PostgresView):
         )
 
     def free(self, owner: str) -> None:
-        self._write("UPDATE runs SET owner = '', lease_until_s = 0 WHERE owner = %s", (owner,))
+        free = "UPDATE runs SET owner = '', lease_until_s = 0 WHERE owner = %s"
+        self._write(None, free, (owner,))
+        self._runs = None
+        self._heads.clear()
 
     def add_rows(self, run_id: str, rows: Sequence[Row]) -> None:
         for row in rows:
@@ -306,6 +364,7 @@ class PostgresTransaction(PostgresView):
                 self._put_blob(row.digest, row.payload)
             self.ends = self.ends._replace(records=self.ends.records + 1)
             self._write(
+                run_id,
                 "INSERT INTO records "
                 "(pos, run, seq, at_ms, epoch, payload, digest, hash, drift_ms) "
                 f"VALUES (%s, ({_NUM}), %s, %s, %s, %s, %s, %s, %s)",
@@ -321,38 +380,51 @@ class PostgresTransaction(PostgresView):
                     row.drift_ms,
                 ),
             )
+        if rows and (head := self._heads.get(run_id)):
+            last = rows[-1]
+            self._heads[run_id] = msgspec.structs.replace(
+                head,
+                seq=last.seq,
+                hash=last.hash,
+                updated_at_ms=last.at_ms,
+                steady_ms=last.at_ms - (last.drift_ms or 0),
+            )
 
     def add_stop(self, row: StopRow) -> None:
-        self._write("INSERT INTO stops VALUES (%s, %s, %s, %s, %s, %s)", row)
+        self._write(None, "INSERT INTO stops VALUES (%s, %s, %s, %s, %s, %s)", row)
         self.stopped = row
 
     def erase(self, run_id: str, digests: Sequence[bytes], *, thread: str) -> None:
+        self._heads.pop(run_id, None)
         [[num]] = self._all(_NUM, (run_id,))
         blobs = self._all(
             "SELECT digest FROM records WHERE run = %s AND digest IS NOT NULL", (num,)
         )
         self._write(
+            run_id,
             "UPDATE records SET payload = NULL, digest = NULL, covered = w.covered "
             "FROM unnest(%s::bytea[]) WITH ORDINALITY w (covered, seq) "
             "WHERE run = %s AND records.seq = w.seq",
             (list(digests), num),
         )
         self._write(
+            run_id,
             "DELETE FROM blobs WHERE digest = ANY(%s::bytea[]) "
             "AND NOT EXISTS (SELECT 1 FROM records r WHERE r.digest = blobs.digest)",
             ([digest for (digest,) in blobs],),
         )
         for table in ("snapshots", "acks", "live"):
-            self._write(f"DELETE FROM {table} WHERE run = %s", (num,))
-        self._write("UPDATE stops SET payload = NULL WHERE run = %s", (run_id,))
-        self._write("INSERT INTO traces VALUES (%s) ON CONFLICT DO NOTHING", (num,))
-        self._write("UPDATE runs SET thread = %s WHERE num = %s", (thread, num))
+            self._write(run_id, f"DELETE FROM {table} WHERE run = %s", (num,))
+        self._write(run_id, "UPDATE stops SET payload = NULL WHERE run = %s", (run_id,))
+        self._write(run_id, "INSERT INTO traces VALUES (%s) ON CONFLICT DO NOTHING", (num,))
+        self._write(run_id, "UPDATE runs SET thread = %s WHERE num = %s", (thread, num))
 
     def put_boot_base(self, boot: str, base_ms: int) -> None:
-        self._write("INSERT INTO boots VALUES (%s, %s)", (boot, base_ms))
+        self._write(None, "INSERT INTO boots VALUES (%s, %s)", (boot, base_ms))
 
     def put_hook(self, name: str, place: HookPlace) -> None:
         self._write(
+            None,
             "INSERT INTO hooks (name, pos, owner, lease_boot, lease_until_s, lease_from_s) "
             "VALUES (%s, %s, %s, %s, %s, %s) ON CONFLICT (name) DO UPDATE SET "
             "pos = excluded.pos, owner = excluded.owner, lease_boot = excluded.lease_boot, "
@@ -361,10 +433,11 @@ class PostgresTransaction(PostgresView):
         )
 
     def drop_hook(self, name: str) -> None:
-        self._write("DELETE FROM hooks WHERE name = %s", (name,))
+        self._write(None, "DELETE FROM hooks WHERE name = %s", (name,))
 
     def put_snapshot(self, run_id: str, snapshot: Snapshot) -> None:
         self._write(
+            run_id,
             f"INSERT INTO snapshots VALUES (({_NUM}), %s, %s, %s, %s) "
             "ON CONFLICT (run) DO UPDATE SET seq = excluded.seq, hash = excluded.hash, "
             "format = excluded.format, data = excluded.data",
@@ -372,21 +445,26 @@ class PostgresTransaction(PostgresView):
         )
 
     def put_ack(self, run_id: str, key: str, stored: StoredAck) -> None:
-        self._write(f"INSERT INTO acks VALUES (({_NUM}), %s, %s, %s)", (run_id, key, *stored))
+        self._write(
+            run_id, f"INSERT INTO acks VALUES (({_NUM}), %s, %s, %s)", (run_id, key, *stored)
+        )
 
     def _put_blob(self, digest: bytes, data: bytes) -> None:
-        self._write("INSERT INTO blobs VALUES (%s, %s) ON CONFLICT DO NOTHING", (digest, data))
+        self._write(
+            None, "INSERT INTO blobs VALUES (%s, %s) ON CONFLICT DO NOTHING", (digest, data)
+        )
 
     def add_live(self, run_id: str, part: str, *, offset: int, text: str, after_seq: int) -> None:
         self.ends = self.ends._replace(texts=self.ends.texts + 1)
         self._write(
+            run_id,
             "INSERT INTO live (pos, run, part, start, said, after_seq) "
             f"VALUES (%s, ({_NUM}), %s, %s, %s, %s)",
             (self.ends.texts, run_id, part, offset, text.encode(), after_seq),
         )
 
     def drop_live(self, run_id: str, part: str) -> None:
-        self._write(f"DELETE FROM live WHERE run = ({_NUM}) AND part = %s", (run_id, part))
+        self._write(run_id, f"DELETE FROM live WHERE run = ({_NUM}) AND part = %s", (run_id, part))
 
 
 def _head(row: Sequence[Any]) -> Head:

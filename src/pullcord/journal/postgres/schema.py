@@ -117,6 +117,9 @@ MIGRATIONS: Final = (
         lease_from_s  DOUBLE PRECISION NOT NULL
     );
     """,
+    """
+    ALTER TABLE commits ADD COLUMN runs TEXT[];  -- the runs it has written to; NULL: not said
+    """,
 )
 REWRITTEN = ("records", "blobs", "acks", "snapshots", "live", "stops", "runs")
 """The tables that payloads are deleted from."""
