@@ -345,6 +345,30 @@ async def test_a_last_word_is_one_request_without_tools(framework: Framework) ->
         assert "MaxSteps(4)" in str(at.sent()[-1])
 
 
+@pytest.mark.parametrize("when", ["answer", "call"])
+async def test_what_a_person_says_right_before_a_limit_is_in_the_last_word(
+    framework: Framework, when: str
+) -> None:
+    """It was recorded as delivered, and was in no request: not in this run, nor in the next one."""
+    ledger = Ledger()
+    first = call("slow", {"what": "a"}) if when == "call" else say("Tomatoes", stall_after=1)
+    async with (
+        at_provider(framework, first, say("Done."), say("On."), tools=[ledger.slow]) as at,
+        runtime_with(talker=at.agent) as runtime,
+    ):
+        limit = MaxSteps(2 if when == "call" else 1)
+        run = await runtime.start("talker", "go", thread="t1", limits=limit, on_exhausted="wrap_up")
+        await (ledger.begun.wait() if when == "call" else shown(run, "Tomatoes"))
+        await run.redirect("Potatoes only!", by="ana")
+        ledger.go_on.set()
+        assert await run.result() == "Done."
+        [told] = (await run.snapshot()).instructions.values()
+        assert told.status == "delivered"
+        await (await runtime.start("talker", "and now?", thread="t1")).result()
+        counts = [str(at.sent(n)).count("Potatoes only!") for n in range(len(at.provider.seen))]
+        assert counts == [0, 1, 1]
+
+
 async def test_a_question_aside_has_no_tools_and_disturbs_nothing(framework: Framework) -> None:
     ledger = Ledger()
     script = [call("slow", {"what": "a"}), say("Half of it."), say("ok")]

@@ -208,13 +208,17 @@ class Conversation(Generic[M]):
     async def for_last_word(self, given: Any) -> list[M]:
         """Return the messages of the last request, when limits are reached (`Request.wraps_up`).
 
-        They are the whole conversation and the instruction to end. Afterwards `is_taken_up` says
+        They are the whole conversation, what people have said since, and the instruction to end.
+        Afterwards `is_taken_up` says
         whether an earlier life began this request.
         """
         self.is_taken_up = self._run.has_last_word
         if self.is_taken_up:
             return list(self.known)
         messages = await known_now(self._run, self._dialect) or self._dialect.prompt(given)
+        self._run.tell_again(self._taken)
+        if news := self.told():
+            messages = [*messages, *self._dialect.prompt(news)]
         reached = ", ".join(self._run.limits_reached)
         return [*messages, *self._dialect.prompt(_LAST_WORD.format(reached=reached))]
 

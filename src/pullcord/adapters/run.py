@@ -137,6 +137,13 @@ class AgentRun:
         self._taken |= new.keys()
         return new
 
+    def tell_again(self, numbers: Iterable[int]) -> None:
+        """Have `told` return these instructions again, unless a request has delivered them.
+
+        The request that was to deliver them never began.
+        """
+        self._taken -= set(numbers)
+
     def refuse_if_told(self, name: str) -> None:
         """Refuse a call that has not begun, if a person gave a new instruction.
 
