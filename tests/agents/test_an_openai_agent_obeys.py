@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from agents import (
     Agent,
+    FunctionTool,
     HostedMCPTool,
     OpenAIChatCompletionsModel,
     OpenAIResponsesModel,
@@ -24,6 +25,7 @@ from agents import (
 )
 from agents.mcp import MCPServerStdio
 from agents.models.interface import Model
+from agents.tool_context import ToolContext
 from openai import AsyncOpenAI
 
 import pullcord
@@ -264,6 +266,50 @@ async def test_an_output_type_comes_out_as_json() -> None:
         assert await (await runtime.start("a", "go")).result() == {"name": "tea"}
 
 
+@pytest.mark.parametrize("raw", ['{"to": "eve"}', '{"to": "eve",}', "eve", '["eve"]'])
+async def test_a_hand_made_tool_asks_first_however_the_model_writes_its_arguments(raw: str) -> None:
+    """Such a tool may read what is no JSON. It was called then without a step, and unapproved."""
+    paid: list[str] = []
+
+    async def pay(_: ToolContext[Any], given: str) -> str:
+        paid.append(given)
+        return f"paid {given}"
+
+    tool = FunctionTool(
+        name="pay", description="", params_json_schema={"type": "object", "properties": {}},
+        on_invoke_tool=pay, strict_json_schema=False,
+    )  # fmt: skip
+    async with (
+        desk(call("pay", raw), say("ok"), tools=[tool]) as at,
+        runtime_with(a=at.agent, tools={"pay": {"approve": "always"}}) as runtime,
+    ):
+        run = await runtime.start("a", "go")
+        card = await question(run)
+        assert paid == []
+        await run.approve(card, by="ana")
+        assert await run.result() == "ok"
+        assert paid == [raw]
+        assert at.returns() == [f"paid {raw}"]
+        assert [s.tool for s in await happened(runtime, run.id, StepStarted) if s.tool] == ["pay"]
+
+
+async def test_arguments_that_cannot_be_read_are_told_and_refused_by_nobody() -> None:
+    called: list[str] = []
+
+    @function_tool
+    async def note(what: str) -> None:
+        called.append(what)
+
+    async with (
+        desk(call("note", '{"what": '), say("ok"), tools=[note]) as at,
+        runtime_with(a=at.agent) as runtime,
+    ):
+        assert await (await runtime.start("a", "go")).result() == "ok"
+        [told] = at.returns()
+    assert "error occurred" in told  # as the SDK alone says it
+    assert called == []
+
+
 # --- its history ---
 
 
@@ -314,6 +360,31 @@ def test_what_is_not_supported_is_refused_by_name_before_anything_starts(
         pullcord.open(":memory:", agents={"talker": agent})
     assert "'talker'" in str(refused.value)
     assert str(refused.value).endswith("Nothing was started.")
+
+
+async def test_a_handoff_that_is_added_later_is_refused_when_a_run_starts() -> None:
+    async with desk(say("ok")) as at, runtime_with(a=at.agent) as runtime:
+        at.agent.handoffs.append(Agent(name="other"))
+        with pytest.raises(RunFailed, match="handoffs are not supported yet"):
+            await (await runtime.start("a", "go")).result()
+        assert at.provider.seen == []
+
+
+class AddsATool(Agent[Any]):
+    """A user's own kind of agent, which makes a tool up as it goes."""
+
+    async def get_all_tools(self, run_context: RunContextWrapper[Any]) -> list[Any]:
+        return [*await super().get_all_tools(run_context), sdk_tools.whoami]
+
+
+async def test_a_tool_that_is_made_up_later_is_not_offered_to_the_model() -> None:
+    """It would be called past Pullcord: also while the run is paused, and again after a crash."""
+    async with desk(call("whoami", {"name": "x"}), say("ok")) as at:
+        agent = AddsATool(name="a", model=at.agent.model)
+        async with runtime_with(a=agent) as runtime:
+            with pytest.raises(RunFailed, match="tool 'whoami' beside those of its tools="):
+                await (await runtime.start("a", "go")).result()
+        assert at.provider.seen == []
 
 
 # --- what loads it, and its page ---

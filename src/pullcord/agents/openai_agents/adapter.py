@@ -18,6 +18,7 @@ from agents import (
     OpenAIResponsesModel,
     RunConfig,
     Runner,
+    Tool,
 )
 from agents.models.interface import Model
 from agents.models.multi_provider import MultiProvider
@@ -27,6 +28,7 @@ from pullcord import Context
 from pullcord.adapters import AgentRun, Conversation, Listing, known_before
 from pullcord.agents.openai_agents.dialect import DIALECT, Item
 from pullcord.agents.openai_agents.model import Watched
+from pullcord.agents.openai_agents.refusing import refuse_unsupported
 from pullcord.agents.openai_agents.tools import supervised
 from pullcord.errors import InvalidInput
 
@@ -53,6 +55,7 @@ class OpenAIAgent:
         return Listing(frozenset(tool.name for tool in self.agent.tools), "none")
 
     async def enter(self, ctx: Context, given: Any) -> Any:
+        refuse_unsupported(self.agent)  # somebody may have changed it since it was handed over
         run = AgentRun(ctx)
         talk = Conversation(run, DIALECT, await known_before(run, DIALECT))
         return await talk.goes_on(
@@ -66,11 +69,15 @@ class OpenAIAgent:
     ) -> Agent[Any]:
         """Return the agent with the doors of a run around its model and its tools."""
         settings, model = self.agent.model_settings, self._model(run.model)
-        tools = [one for one in self.agent.tools if isinstance(one, FunctionTool)]
         has_none = run.is_aside or wraps_up
+        given = [one for one in self.agent.tools if isinstance(one, FunctionTool) and not has_none]
+        tools: list[Tool] = [supervised(one, run, talk) for one in given]
+        timeout_s = settings.timeout
         return self.agent.clone(
-            model=Watched(model, run, talk, timeout_s=settings.timeout, wraps_up=wraps_up),
-            tools=[] if has_none else [supervised(one, run, talk) for one in tools],
+            model=Watched(
+                model, run, talk, supervised=tools, timeout_s=timeout_s, wraps_up=wraps_up
+            ),
+            tools=tools,
             model_settings=replace(
                 settings,
                 retry=ModelRetrySettings(max_retries=0),  # Pullcord retries and waits itself

@@ -93,6 +93,17 @@ def user(text: str) -> Item:
     return {"role": "user", "content": text}
 
 
+def with_readable_calls(items: Sequence[Item]) -> list[Item]:
+    """Return the items. A call whose arguments are no JSON object has none in them.
+
+    Providers refuse such a call. Its result says what was wrong.
+    """
+    return [
+        {**one, "arguments": "{}"} if _is(one, "call") and not _is_object(one["arguments"]) else one
+        for one in items
+    ]
+
+
 def items_of(stored: Json) -> list[Item]:
     """Return a stored answer as the items that the runner makes of it."""
     output = OUTPUT.validate_python(load(stored)["output"])

@@ -1,12 +1,13 @@
 """Makes every model request of the SDK's runner a step of the run."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
 from contextlib import aclosing
 from typing import Any, Final, cast
 
 import httpx2
 import openai
+from agents import Tool
 from agents.items import ModelResponse, TResponseStreamEvent
 from agents.models.interface import Model
 from agents.usage import Usage
@@ -26,7 +27,8 @@ from pullcord.adapters import (
     patience,
     watch_client,
 )
-from pullcord.agents.openai_agents.dialect import OUTPUT, Item, user
+from pullcord.agents.openai_agents.dialect import OUTPUT, Item, user, with_readable_calls
+from pullcord.agents.openai_agents.refusing import refuse_what_came_later
 from pullcord.errors import OutOfLimits
 
 _PASSES: Final = (ConnectionError, TimeoutError, openai.APIConnectionError, httpx2.TransportError)
@@ -42,6 +44,7 @@ _KINDS: Final[dict[str, TextKind]] = {
 class Watched(Model):
     """A model whose every request passes the doors of a run.
 
+    supervised: the only tools that may be offered to the model.
     timeout_s: how long one attempt may take (`ModelSettings.timeout`).
     """
 
@@ -51,10 +54,11 @@ class Watched(Model):
         run: AgentRun,
         talk: Conversation[Item],
         *,
+        supervised: Sequence[Tool] = (),
         timeout_s: float | None = None,
         wraps_up: bool = False,
     ) -> None:
-        self._inner, self._run, self._talk = inner, run, talk
+        self._inner, self._run, self._talk, self._supervised = inner, run, talk, supervised
         self._timeout_s, self._wraps_up = timeout_s, wraps_up
         self._before = 0  # tokens that the previous request read and wrote
 
@@ -69,10 +73,11 @@ class Watched(Model):
         tracing: Any,
         **more: Any,
     ) -> ModelResponse:
+        refuse_what_came_later(self._supervised, tools, handoffs)
         for client in _clients(self._inner):
             watch_client(client)
         talk, secrets = self._talk, self._run.secrets
-        given = [user(input)] if isinstance(input, str) else input
+        given = [user(input)] if isinstance(input, str) else with_readable_calls(input)
         items: list[Any] = load(secrets.seal_json(dump(given), screen=True))
         said = secrets.seal(system_instructions) if system_instructions else system_instructions
 

@@ -1,6 +1,6 @@
 """Refuses agents with parts that Pullcord could not stop or take up again."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from agents import Agent, FunctionTool, OpenAIResponsesWSModel, Tool
@@ -39,6 +39,26 @@ def refuse_unsupported(agent: Agent[Any]) -> None:
         raise InvalidInput(
             f"Agent {agent.name!r} cannot run under Pullcord: {'; '.join(reasons)}. "
             "Nothing was started."
+        )
+
+
+def refuse_what_came_later(
+    supervised: Sequence[Tool], tools: Sequence[Tool], handoffs: Sequence[object]
+) -> None:
+    """Refuse to offer the model what was added to the agent since the run was entered.
+
+    Raises:
+        InvalidInput: a tool is not one of those, or there is a handoff.
+    """
+    mine = {id(tool) for tool in supervised}
+    later = [f"tool {tool.name!r}" for tool in tools if id(tool) not in mine]
+    if handoffs:
+        later.append("a handoff")
+    if later:
+        raise InvalidInput(
+            f"Cannot ask the model: the agent has {', '.join(later)} beside those of its tools=, "
+            "where Pullcord could not stop it. The model was not asked. Put tools into tools= "
+            "before the run starts; handoffs are not supported yet."
         )
 
 

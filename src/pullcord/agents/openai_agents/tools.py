@@ -5,9 +5,10 @@ import inspect
 import json
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from agents import FunctionTool
+from agents.exceptions import ModelBehaviorError
 from agents.function_schema import FuncSchema, function_schema
 from agents.tool import (
     ToolOutputFileContent,
@@ -33,6 +34,7 @@ from pullcord.agents.openai_agents.dialect import Item, call_parts
 from pullcord.errors import Interrupted, NotDone, StepError, Unstorable
 from pullcord.tools import Policy
 
+_AS_WRITTEN: Final = "arguments as the model wrote them"
 _STRUCTURED = (ToolOutputText, ToolOutputImage, ToolOutputFileContent)
 
 
@@ -43,13 +45,14 @@ def supervised(tool: FunctionTool, run: AgentRun, talk: Conversation[Item]) -> F
     """
 
     async def invoke(ctx: ToolContext[Any], raw: str) -> Any:
+        schema = _schema_of(tool)
         try:
             args = json.loads(raw or "{}")
-            schema = _schema_of(tool)
+            _arguments(schema, args)
+        except ValueError as wrong:
             if schema is not None:
-                _arguments(schema, args)
-        except ValueError:
-            return await tool.on_invoke_tool(ctx, raw)  # the tool itself reports the error
+                return await _refused(tool, ctx, wrong)
+            args = {_AS_WRITTEN: raw}  # the tool may read them all the same: it is a call
         call = _Call(tool, schema, ctx, args, run)
         try:
             return await run.call_tool(await call.request(talk.key))
@@ -136,7 +139,8 @@ class _Call:
 
     async def _perform(self, args: dict[str, Any], natively: Natively) -> Any:
         if self._schema is None:
-            return _as_read(await self._tool.on_invoke_tool(self._ctx, json.dumps(args)))
+            raw = args[_AS_WRITTEN] if args.keys() == {_AS_WRITTEN} else json.dumps(args)
+            return _as_read(await self._tool.on_invoke_tool(self._ctx, raw))
         if self._run_in == "process":
             return _as_read(await natively(args))
         by_place, by_name = _arguments(self._schema, args)
@@ -148,8 +152,7 @@ class _Call:
         return _as_read(await asyncio.to_thread(self._function, *by_place, **by_name))
 
     def _accept(self, args: dict[str, Any]) -> None:
-        if self._schema is not None:
-            _arguments(self._schema, args)
+        _arguments(self._schema, args)
 
 
 def _schema_of(tool: FunctionTool) -> FuncSchema | None:
@@ -168,14 +171,16 @@ def _schema_of(tool: FunctionTool) -> FuncSchema | None:
     )
 
 
-def _arguments(schema: FuncSchema, args: Any) -> tuple[list[Any], dict[str, Any]]:
-    """Return the arguments as the function takes them.
+def _arguments(schema: FuncSchema | None, args: Any) -> tuple[list[Any], dict[str, Any]]:
+    """Return the arguments as the function takes them. Without a schema they are any object.
 
     Raises:
         ValueError: it cannot take them.
     """
     if not isinstance(args, dict):
         raise ValueError("the arguments are not an object")
+    if schema is None:
+        return [], {}
     return schema.to_call_args(schema.params_pydantic_model.model_validate(args))
 
 
@@ -202,9 +207,23 @@ async def _told(tool: FunctionTool, ctx: ToolContext[Any], failed: StepError) ->
     error = failed.__cause__
     if error is None or isinstance(error, ToolFailed):  # it failed in another life or process
         error = RuntimeError(failed.error)
+    return await _explained(tool, ctx, error, failed)
+
+
+async def _refused(tool: FunctionTool, ctx: ToolContext[Any], wrong: ValueError) -> str:
+    """Return the text for the model about arguments that the function cannot take. The function is
+    not called."""
+    error = ModelBehaviorError(f"Invalid JSON input for tool {tool.name}: {wrong}")
+    error.__cause__ = wrong
+    return await _explained(tool, ctx, error, wrong)
+
+
+async def _explained(
+    tool: FunctionTool, ctx: ToolContext[Any], error: BaseException, cause: BaseException
+) -> str:
     said = await maybe_invoke_function_tool_failure_error_function(
         function_tool=tool, context=ctx, error=error
     )
     if said is None:
-        raise error from failed
+        raise error from cause
     return said
