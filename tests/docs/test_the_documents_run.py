@@ -61,6 +61,7 @@ def test_every_program_in_the_readme_is_part_of_an_example() -> None:
         ("one_winner.py", "ana: applied · bo: already"),
         ("family.py", "  survey: cancelled"),
         ("watching.py", "returned 214\n5: Publish it?\n6: answered by ana\n"),
+        ("carrying_on.py", "It waits: waiting\nEU: 214\n"),
         ("careful.py", "stopped MaxSteps(4)"),
         ("writer.py", "In May the EU lost 2 customers."),
         ("drafts.py", "sent to ana\n('send',) ('draft', 'draft') ('crunch',) []"),

@@ -64,13 +64,15 @@ def _ps(asked: Any, access: RunAccess) -> int:
     if not found:
         print("No runs." if asked.all else "No runs that have not ended (pullcord ps --all).")
     for panel in found:
-        needs = "  nobody drives it ·" if panel.alone and not panel.driven else ""
-        needs = "  its process stands still ·" if panel.alone and panel.driven else needs
+        needs = "  nobody drives it" if panel.alone and not panel.driven else ""
+        needs = "  its process stands still" if panel.alone and panel.driven else needs
+        why = _why(panel)
+        needs += " ·" if needs and why.startswith(" by") else ""
         name = TABLE[panel.state].label
         print(
             f"{coloured(SIGN[panel.state], '1')} {name:<11}{line(panel.run):<14} "
             f"{line(panel.agent, 40):<18} {clock(panel.times['working_ms']):>8}"
-            f"{_titled(panel)}{needs}{_why(panel)}"
+            f"{_titled(panel)}{needs}{why}"
         )
     return 0
 
