@@ -109,7 +109,7 @@ def test_a_cancel_that_nobody_carries_out_says_how_to_have_it_done(pullcord: Ter
     assert said == "Cancelled r1. What it had finished is kept.\n"
     said = pullcord("cancel", "r2").out
     assert said.startswith("Cancelling r2.")
-    assert "No process drives it. Undo it here: pullcord undo r2\n" in said
+    assert "If none that knows its agent is open, undo it here: pullcord undo r2\n" in said
     pullcord("undo", "r2")
     assert pullcord.effects() == ["a draft", "a draft", "took a draft back"]
 

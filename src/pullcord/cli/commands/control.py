@@ -143,8 +143,11 @@ def _kept(asked: Any) -> str:
 
 def _say_if_alone(asked: Any, access: RunAccess) -> None:
     if access.glance(asked.run).is_alone:
-        verb, what = ("undo", "Undo") if asked.verb == "cancel" else ("resume", "Drive")
-        print(f"No process drives it. {what} it here: pullcord {verb} {asked.run}")
+        verb, what = ("undo", "undo") if asked.verb == "cancel" else ("resume", "drive")
+        print(  # one that has parked it takes it up in a moment
+            "No process drives it just now. If none that knows its agent is open, "
+            f"{what} it here: pullcord {verb} {asked.run}"
+        )
 
 
 def _say_instruction(asked: Any, access: RunAccess, ack: Ack) -> None:
