@@ -306,6 +306,22 @@ async def test_a_redirect_of_a_paused_model_run_says_when_the_agent_is_told(
         provider.hang_up()
 
 
+async def test_an_item_of_a_run_that_waits_for_a_person_does_not_say_that_it_runs(
+    browser: Browser, tmp_path: Path, staff: Staff
+) -> None:
+    async with (
+        restartable_server(tmp_path, mail=staff.planned_mail) as here,
+        person(browser, here.base) as ana,
+    ):
+        run = await here.start("mail")
+        await run.wait_for(RunState.WAITING)
+        await ana.looks_at(here, run)
+        heading = ana.page.locator(".item .heading").first
+        await expect(heading.locator(".sign")).to_have_text("?")
+        await expect(heading.locator(".state")).to_have_text("Waiting")
+        await expect(heading.locator(".took")).to_have_text("")
+
+
 # --- small things ---
 
 
