@@ -105,6 +105,36 @@ async def test_what_the_kill_switch_holds_says_so_and_can_be_resumed_only_after_
         await shows(ana.page, "Running")
 
 
+# --- why ---
+
+FOOT_IS_CLEAR = """one => {
+  const foot = one.querySelector('.foot bdi, .foot');
+  const words = document.createRange();
+  words.selectNodeContents(foot);
+  const { top, right, bottom, left } = words.getBoundingClientRect();
+  const over = [...one.querySelectorAll('.says bdi, .chip')].map((b) => b.getBoundingClientRect())
+    .filter((b) => b.bottom > top && b.top < bottom && b.right > left && b.left < right);
+  return [over.length, bottom <= one.getBoundingClientRect().bottom - 4];
+}"""
+
+
+@pytest.mark.parametrize("width", [1440, 1280, 1060, 390])
+async def test_what_is_said_of_a_reason_covers_nothing(
+    browser: Browser, tmp_path: Path, staff: Staff, width: int
+) -> None:
+    size: ViewportSize = {"width": width, "height": 900}
+    made = restartable_server(tmp_path, report=staff.report)
+    async with made as here, person(browser, here.base, viewport=size) as ana:
+        run = await here.start("report")
+        await ana.looks_at(here, run)
+        await shows(ana.page, "Score churn risk")
+        before: Any = await bar(ana.page).bounding_box()
+        await bar(ana.page).get_by_role("button", name="wrong path").click()
+        await expect(bar(ana.page).locator(".foot")).not_to_be_empty()
+        assert await bar(ana.page).evaluate(FOOT_IS_CLEAR) == [0, True]
+        assert await bar(ana.page).bounding_box() == before
+
+
 # --- live text ---
 
 IN_VIEW = """one => {

@@ -56,7 +56,7 @@ test("resume, redirect and raise say what was seen", async () => {
   ]);
 });
 
-test("a reason rides on the next press, once, and not on a resume", async () => {
+test("a reason rides on the next press, once, and a resume drops it", async () => {
   const { model, asked, given } = bar();
   model.choose("wrong path");
   model.press("go");
@@ -71,7 +71,11 @@ test("a reason rides on the next press, once, and not on a resume", async () => 
   model.choose("looks unsafe");
   model.press("go");
   expect(asked.at(-1)).toEqual(["r1", "resume", { seen_seq: 42 }]);
-  expect(model.reason).toBe("looks unsafe");
+  expect(model.reason).toBe("");
+  await vi.advanceTimersByTimeAsync(0);
+  given({ seq: 43 });
+  model.press("cancel");
+  expect(asked.at(-1)).toEqual(["r1", "cancel", {}]);
 });
 
 test("the same reason again takes it back", () => {

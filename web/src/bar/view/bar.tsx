@@ -68,6 +68,6 @@ function foot(model: BarModel): JSX.Element | string {
   if (model.refused && model.panel) return <Text of={model.refused} />;
   if (!model.connected) return "Connection lost; the run goes on. Trying again …";
   if (model.open === "redirect" || model.open === "continue") return "Enter sends · Shift+Enter new line · Esc closes";
-  if (model.reason) return "Said with the next pause, redirect or cancel.";
+  if (model.reason) return "Goes with a pause, redirect or cancel.";
   return <Text of={model.panel?.alone ?? ""} />;
 }
