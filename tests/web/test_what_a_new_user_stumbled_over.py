@@ -257,6 +257,32 @@ async def test_the_receipt_names_what_nothing_can_undo(
         await expect(asked).not_to_contain_text("PM")
 
 
+# --- a run that has ended ---
+
+EMPTY_BELOW = """one => {
+  const said = [...one.querySelectorAll('.says')].map((p) => p.getBoundingClientRect().bottom);
+  return one.getBoundingClientRect().bottom - Math.max(...said);
+}"""
+
+
+@pytest.mark.parametrize("size", SIZES, ids=sized)
+async def test_a_run_that_has_ended_keeps_no_room_for_what_it_does_not_say(
+    browser: Browser, tmp_path: Path, staff: Staff, size: ViewportSize
+) -> None:
+    made = restartable_server(tmp_path, fails=staff.fails)
+    async with made as here, person(browser, here.base, viewport=size) as ana:
+        run = await here.start("fails")
+        await ana.looks_at(here, run)
+        await shows(ana.page, "Failed")
+        assert await bar(ana.page).evaluate(EMPTY_BELOW) <= 16
+        whole: Any = await bar(ana.page).bounding_box()
+        assert whole["height"] <= 0.3 * size["height"]
+        await ana.page.route("**/fork", lambda route: route.abort())
+        await press(ana.page, "Try again")
+        await expect(bar(ana.page).locator(".notice")).to_contain_text("does not answer")
+        assert await bar(ana.page).evaluate(FOOT_IS_CLEAR) == [0, True]
+
+
 # --- a run that is held ---
 
 

@@ -1,5 +1,5 @@
 /** @jsxImportSource ../draw */
-/** The whole bar. Its parts keep their places and their heights, whatever the run does. */
+/** The whole bar. Its parts keep their places and their heights for as long as the run lives. */
 
 import type { JSX } from "preact";
 import { shownLine } from "../../shown";
