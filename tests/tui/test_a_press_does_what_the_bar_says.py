@@ -9,6 +9,7 @@ from pullcord.core.commands import Redirect
 from pullcord.core.events import (
     Answered,
     Asked,
+    Blocked,
     CancelRequested,
     Hurried,
     ItemRewritten,
@@ -360,6 +361,20 @@ async def test_what_is_pasted_is_one_line_and_presses_no_key(sample: SampleStore
         await eyes.sees("+ next  EU only\\x1b[2J")
         await eyes.press("escape")
         assert not await pressed(eyes, "r1")
+
+
+async def test_an_item_of_a_run_that_waits_for_a_person_does_not_say_that_it_runs(
+    sample: SampleStore,
+) -> None:
+    await sample.working("r1", PLAN, ItemStarted(plan="p", item="a", text="Fetch customer list"))
+    async with looking(sample) as eyes:
+        await eyes.sees(" 1 ● Fetch customer list")
+        head = await sample.journal.head("r1")
+        await sample.add("r1", QuestionAsked(question="q1", text="Which?"))
+        await sample.add("r1", Blocked(seen_seq=head.seq + 1))
+        await eyes.sees("? Waiting")
+        await eyes.whole()
+        assert " 1 ? Fetch customer list" in eyes.text
 
 
 # --- approvals ------------------------------------------------------------------------------------
