@@ -5,12 +5,15 @@ from string import printable
 
 import pytest
 
+from pullcord.core.commands import Redirect
 from pullcord.core.events import (
     Answered,
     Asked,
+    Blocked,
     CancelRequested,
     Hurried,
     ItemRewritten,
+    ItemStarted,
     LimitsRaised,
     PauseRequested,
     QuestionAsked,
@@ -20,7 +23,7 @@ from pullcord.core.events import (
 )
 from pullcord.core.values import load as value_of
 from pullcord.terminal.key_repeat import HELD_S
-from tests.tui.sample_store import SampleStore
+from tests.tui.sample_store import PLAN, SampleStore
 from tests.tui.screen import Eyes, looking
 
 CHANGED_S = 0.5  # longer than a key whose meaning has changed takes no press
@@ -82,6 +85,61 @@ async def test_a_redirect_is_written_in_place_as_a_diff(sample: SampleStore) -> 
         assert (told.instruction, told.by, told.via) == ("Memo for EU only", "ana", "top")
         assert (await eyes.recorded("r1", ItemRewritten)).after == "Memo for EU only"
         await eyes.until(lambda: eyes.app.bar.ask is None)
+
+
+async def test_a_redirect_drops_the_item_that_is_shown_when_it_is_sent(
+    sample: SampleStore,
+) -> None:
+    """The run goes on while somebody writes: the field shows what it would rewrite by then."""
+    await sample.working("r1", PLAN, ItemStarted(plan="p", item="a", text="Fetch customer list"))
+    async with looking(sample) as eyes:
+        await eyes.press("r")
+        await eyes.sees("- next  Join against MRR table")
+        await eyes.write("EU only")
+        await sample.add("r1", ItemStarted(plan="p", item="b", text="Join against MRR table"))
+        await eyes.sees("- next  Score churn risk")
+        await eyes.sees("+ next  EU only")
+        await eyes.press("enter")  # the finger was aimed at the other item
+        await eyes.sees("The run has just moved on")
+        assert not await pressed(eyes, "r1")
+        eyes.now.advance(CHANGED_S)
+        await eyes.press("enter")
+        rewritten = await eyes.recorded("r1", ItemRewritten)
+        assert (rewritten.before, rewritten.after) == ("Score churn risk", "EU only")
+        await eyes.until(lambda: eyes.app.bar.ask is None)
+
+
+async def test_a_redirect_that_no_item_is_left_for_says_that_it_is_told(
+    sample: SampleStore,
+) -> None:
+    await sample.report("r1")
+    async with looking(sample) as eyes:
+        await eyes.press("r")
+        await eyes.sees("- next  Write summary memo")
+        await eyes.write("EU only")
+        await sample.add("r1", ItemStarted(plan="p", item="d", text="Write summary memo"))
+        await eyes.sees("The agent is told at once, and once.")
+        await eyes.sees("+ told  EU only")
+
+
+async def test_a_redirect_replaces_the_words_of_another_person_that_are_shown(
+    sample: SampleStore,
+) -> None:
+    await sample.report("r1")
+    async with looking(sample) as eyes:
+        await eyes.press("r")
+        await eyes.sees("- next  Write summary memo")
+        await sample.journal.command("r1", Redirect(by="bo", instruction="US only"))
+        await eyes.sees("- next  US only")
+        eyes.now.advance(CHANGED_S)
+        await eyes.write("EU only")
+        seen = eyes.app.bar.panel
+        await eyes.press("enter")
+        told = await eyes.recorded("r1", ItemRewritten)
+        assert (told.before, told.after) == ("US only", "EU only")
+        assert seen
+        assert seen.next
+        assert seen.next.after == "US only"
 
 
 async def test_esc_closes_what_is_open_keeps_what_was_written_and_stops_nothing(
@@ -303,6 +361,20 @@ async def test_what_is_pasted_is_one_line_and_presses_no_key(sample: SampleStore
         await eyes.sees("+ next  EU only\\x1b[2J")
         await eyes.press("escape")
         assert not await pressed(eyes, "r1")
+
+
+async def test_an_item_of_a_run_that_waits_for_a_person_does_not_say_that_it_runs(
+    sample: SampleStore,
+) -> None:
+    await sample.working("r1", PLAN, ItemStarted(plan="p", item="a", text="Fetch customer list"))
+    async with looking(sample) as eyes:
+        await eyes.sees(" 1 ● Fetch customer list")
+        head = await sample.journal.head("r1")
+        await sample.add("r1", QuestionAsked(question="q1", text="Which?"))
+        await sample.add("r1", Blocked(seen_seq=head.seq + 1))
+        await eyes.sees("? Waiting")
+        await eyes.whole()
+        assert " 1 ? Fetch customer list" in eyes.text
 
 
 # --- approvals ------------------------------------------------------------------------------------

@@ -63,7 +63,7 @@ def test_it_is_over_when_the_run_has_ended_and_only_then(records: list[Record]) 
 def test_every_history_can_be_drawn_at_any_width(records: list[Record]) -> None:
     made = reported(records)
     for width in (20, 79, 200):
-        assert step_lines(made, width, now_ms=made.at_ms + 5, is_held=False)
+        assert step_lines(made, width, now_ms=made.at_ms + 5, state="running")
         assert text_lines(made, width)
         assert timeline_lines(made, width, now_ms=made.at_ms + 5)
         spans = spans_of(made, width, now_ms=made.at_ms + 5)

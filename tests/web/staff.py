@@ -52,6 +52,11 @@ class Staff:
         except pullcord.NotDone as refused:
             return f"not sent: {refused.why}"
 
+    async def planned_mail(self, ctx: Context) -> None:
+        """Sends one mail, if it may, as the first of two steps."""
+        async for _ in ctx.plan(["Tell the customer", "Close the case"]):
+            await self.mail(ctx)
+
     async def payer(self, ctx: Context, given: dict[str, Any]) -> Any:
         """Makes one payment, if it may: of whatever it was told."""
         return await ctx.tool(self._pay(list(given)), **given)

@@ -5,7 +5,7 @@ from pathlib import Path
 from playwright.async_api import Browser
 
 from pullcord import RunState
-from pullcord.core.events import CancelRequested, Redirected
+from pullcord.core.events import CancelRequested, ItemRewritten, Redirected
 from pullcord.limits import MaxSteps
 from tests.web.browser import bar, button, expect, press, shows
 from tests.web.people import person
@@ -68,6 +68,26 @@ async def test_a_redirect_shows_its_diff_while_typing_and_on_the_paused_bar(
         await expect(ana.page.get_by_text("Memo: Write a memo about the EU.")).to_be_visible()
         [told] = await here.happened(run, Redirected)
         assert (told.instruction, told.by) == ("Write a memo about the EU", "ana")
+
+
+async def test_a_second_redirect_strikes_out_what_the_first_one_said(
+    browser: Browser, tmp_path: Path, staff: Staff
+) -> None:
+    async with (
+        restartable_server(tmp_path, report=staff.report) as here,
+        person(browser, here.base) as ana,
+    ):
+        run = await here.start("report")
+        await ana.looks_at(here, run)
+        await shows(ana.page, "Score churn risk")
+        for dropped, instruction in (("Write summary memo", "EU only"), ("EU only", "US only")):
+            await press(ana.page, "Redirect")
+            await expect(bar(ana.page).locator(".removed .text")).to_have_text(dropped)
+            await ana.page.keyboard.type(instruction)
+            await ana.page.keyboard.press("Enter")
+            await expect(bar(ana.page).locator(".added .text")).to_have_text(instruction)
+        rewritten = await here.happened(run, ItemRewritten)
+        assert [one.before for one in rewritten] == ["Write summary memo", "EU only"]
 
 
 async def test_a_cancel_undoes_what_it_can_and_says_what_it_could_not(

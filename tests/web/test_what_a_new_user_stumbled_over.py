@@ -105,6 +105,36 @@ async def test_what_the_kill_switch_holds_says_so_and_can_be_resumed_only_after_
         await shows(ana.page, "Running")
 
 
+# --- why ---
+
+FOOT_IS_CLEAR = """one => {
+  const foot = one.querySelector('.foot bdi, .foot');
+  const words = document.createRange();
+  words.selectNodeContents(foot);
+  const { top, right, bottom, left } = words.getBoundingClientRect();
+  const over = [...one.querySelectorAll('.says bdi, .chip')].map((b) => b.getBoundingClientRect())
+    .filter((b) => b.bottom > top && b.top < bottom && b.right > left && b.left < right);
+  return [over.length, bottom <= one.getBoundingClientRect().bottom - 4];
+}"""
+
+
+@pytest.mark.parametrize("width", [1440, 1280, 1060, 390])
+async def test_what_is_said_of_a_reason_covers_nothing(
+    browser: Browser, tmp_path: Path, staff: Staff, width: int
+) -> None:
+    size: ViewportSize = {"width": width, "height": 900}
+    made = restartable_server(tmp_path, report=staff.report)
+    async with made as here, person(browser, here.base, viewport=size) as ana:
+        run = await here.start("report")
+        await ana.looks_at(here, run)
+        await shows(ana.page, "Score churn risk")
+        before: Any = await bar(ana.page).bounding_box()
+        await bar(ana.page).get_by_role("button", name="wrong path").click()
+        await expect(bar(ana.page).locator(".foot")).not_to_be_empty()
+        assert await bar(ana.page).evaluate(FOOT_IS_CLEAR) == [0, True]
+        assert await bar(ana.page).bounding_box() == before
+
+
 # --- live text ---
 
 IN_VIEW = """one => {
@@ -227,6 +257,32 @@ async def test_the_receipt_names_what_nothing_can_undo(
         await expect(asked).not_to_contain_text("PM")
 
 
+# --- a run that has ended ---
+
+EMPTY_BELOW = """one => {
+  const said = [...one.querySelectorAll('.says')].map((p) => p.getBoundingClientRect().bottom);
+  return one.getBoundingClientRect().bottom - Math.max(...said);
+}"""
+
+
+@pytest.mark.parametrize("size", SIZES, ids=sized)
+async def test_a_run_that_has_ended_keeps_no_room_for_what_it_does_not_say(
+    browser: Browser, tmp_path: Path, staff: Staff, size: ViewportSize
+) -> None:
+    made = restartable_server(tmp_path, fails=staff.fails)
+    async with made as here, person(browser, here.base, viewport=size) as ana:
+        run = await here.start("fails")
+        await ana.looks_at(here, run)
+        await shows(ana.page, "Failed")
+        assert await bar(ana.page).evaluate(EMPTY_BELOW) <= 16
+        whole: Any = await bar(ana.page).bounding_box()
+        assert whole["height"] <= 0.3 * size["height"]
+        await ana.page.route("**/fork", lambda route: route.abort())
+        await press(ana.page, "Try again")
+        await expect(bar(ana.page).locator(".notice")).to_contain_text("does not answer")
+        assert await bar(ana.page).evaluate(FOOT_IS_CLEAR) == [0, True]
+
+
 # --- a run that is held ---
 
 
@@ -304,6 +360,22 @@ async def test_a_redirect_of_a_paused_model_run_says_when_the_agent_is_told(
         await expect(bar(ana.page).locator(".added")).to_contain_text("Only the EU")
         await expect(bar(ana.page).locator(".added")).not_to_contain_text("told")
         provider.hang_up()
+
+
+async def test_an_item_of_a_run_that_waits_for_a_person_does_not_say_that_it_runs(
+    browser: Browser, tmp_path: Path, staff: Staff
+) -> None:
+    async with (
+        restartable_server(tmp_path, mail=staff.planned_mail) as here,
+        person(browser, here.base) as ana,
+    ):
+        run = await here.start("mail")
+        await run.wait_for(RunState.WAITING)
+        await ana.looks_at(here, run)
+        heading = ana.page.locator(".item .heading").first
+        await expect(heading.locator(".sign")).to_have_text("?")
+        await expect(heading.locator(".state")).to_have_text("Waiting")
+        await expect(heading.locator(".took")).to_have_text("")
 
 
 # --- small things ---

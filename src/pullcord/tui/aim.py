@@ -43,13 +43,16 @@ class Aim:
             self.let_go()
         for button in panel.buttons:
             if (place := OF_VERB.get(button.verb)) in ("pause", "cancel"):
-                meaning = (button.verb, tuple(button.body))
-                before = self._meaning.get(place)
-                if before is None or before[0] != meaning:
-                    ready = self._now() + CHANGED_S if before else 0.0
-                    self._meaning[place] = (meaning, ready)
+                self._note(place, (button.verb, tuple(button.body)))
+        self._note("redirect", panel.next and (panel.next.before, panel.next.after))
         if self._armed:
             self._armed = _still(self._armed, panel)
+
+    def _note(self, place: str, meaning: Hashable) -> None:
+        before = self._meaning.get(place)
+        if before is None or before[0] != meaning:
+            ready = self._now() + CHANGED_S if before else 0.0
+            self._meaning[place] = (meaning, ready)
 
     def is_ready(self, action: str) -> bool:
         """Whether the meaning of its key has stood for long enough to be what was aimed at."""

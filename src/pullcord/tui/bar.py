@@ -21,13 +21,15 @@ from pullcord.tui.roster import RosterRow
 
 class Ask(NamedTuple):
     """What somebody is about to write: what will come of it, and who takes it. `send` returns
-    whether it was taken."""
+    whether it was taken. `follow` returns `before` and `prompt` as the run has them now; without
+    it they stay as they are."""
 
     name: str
     before: Line
     prompt: str
     send: Callable[[str], Awaitable[bool]]
     value: str = ""
+    follow: Callable[[Panel], tuple[Line, str]] | None = None
 
 
 class Words(Input):
@@ -88,6 +90,8 @@ class Bar(Vertical):
         self.update()
 
     def update(self) -> None:
+        if self.ask:
+            self._sheets["prompt"].styles.width = cell_len(self._around_the_words(self.ask)[1])
         for sheet in self._sheets.values():
             sheet.update()
 
@@ -100,7 +104,6 @@ class Bar(Vertical):
         words = self._words
         words.value = self.drafts.get((self._run, ask.name), ask.value)
         words.cursor_position = len(words.value)
-        self._sheets["prompt"].styles.width = cell_len(ask.prompt)
         words.focus()
         self.update()
 
@@ -151,13 +154,19 @@ class Bar(Vertical):
         return (first, second) if second else _in_two(first, width)
 
     def _before(self, width: int) -> list[Line]:
-        return [self.ask.before if self.ask else self._middle(width)[0]]
+        return [self._around_the_words(self.ask)[0] if self.ask else self._middle(width)[0]]
 
     def _after(self, width: int) -> list[Line]:
         return [self._middle(width)[1]]
 
     def _prompt(self, width: int) -> list[Line]:
-        return [line(self.ask.prompt, role="added")] if self.ask else [BLANK]
+        if self.ask is None:
+            return [BLANK]
+        return [line(self._around_the_words(self.ask)[1], role="added")]
+
+    def _around_the_words(self, ask: Ask) -> tuple[Line, str]:
+        """The line above the field and the prompt beside it, as the run is now."""
+        return ask.follow(self.panel) if ask.follow and self.panel else (ask.before, ask.prompt)
 
     def _keys(self, width: int) -> list[Line]:
         if self._row is None:

@@ -15,7 +15,7 @@ from pullcord.terminal.keymap import Keymap
 from pullcord.tui.aim import ARMED_S, REASONS, Aim
 from pullcord.tui.bar import Ask, Bar
 from pullcord.tui.command_sender import CommandSender
-from pullcord.tui.lines import cut, flat, line
+from pullcord.tui.lines import Line, cut, flat, line
 from pullcord.tui.pane import Pane
 
 _PROMPT: Final = 40  # cells; the rest of the line is to write in
@@ -134,14 +134,14 @@ class CordKeys:
     def _redirect(self) -> None:
         if (found := self._button("redirect")) is None:
             return
-        coming = found[0].next
-        before, prompt = line("The agent is told at once, and once.", role="muted"), "+ told  "
-        if coming:
-            before, prompt = line(f"- next  {flat(coming.after)}", role="removed"), "+ next  "
-        self._bar.open(Ask("redirect", before, prompt, self._send_redirect))
+        about = _what_is_replaced(found[0])
+        self._bar.open(Ask("redirect", *about, self._send_redirect, follow=_what_is_replaced))
 
     async def _send_redirect(self, said: str) -> bool:
         panel = self._bar.panel
+        if not self._hand.is_ready("redirect"):
+            self._say("The run has just moved on: look at what comes next, then press Enter again.")
+            return False
         return panel is not None and await self._control.redirect(panel, said)
 
     def _raise(self) -> None:
@@ -195,3 +195,10 @@ class CordKeys:
         choices = choices_of(asked)
         prompt = f"{cut(either(choices), _PROMPT)} > " if choices else "> "
         self._bar.open(Ask(f"answer {asked.question}", line(flat(asked.text)), prompt, send))
+
+
+def _what_is_replaced(panel: Panel) -> tuple[Line, str]:
+    """The words that a redirect of this run drops now, and the prompt for the new ones."""
+    if coming := panel.next:
+        return line(f"- next  {flat(coming.after)}", role="removed"), "+ next  "
+    return line("The agent is told at once, and once.", role="muted"), "+ told  "

@@ -229,9 +229,8 @@ class Pane(Vertical):
             return [line("It is quarantined: what it said is kept as evidence, and not shown.")]
         match self.tab:
             case "steps":
-                is_held = self._panel.state == "paused"
                 now_ms = self._wall_ms() if self._panel.ticking == "working_ms" else 0
-                return step_lines(self.report, width, now_ms=now_ms, is_held=is_held)
+                return step_lines(self.report, width, now_ms=now_ms, state=self._panel.state)
             case "text":
                 return text_lines(self.report, width)
             case "timeline":

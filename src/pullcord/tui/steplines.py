@@ -12,17 +12,18 @@ LATEST: Final = 400  # entries; of what came before only the number is said
 _WORDS: Final = 3  # lines of what was said; all of it is under `text`
 TAIL: Final = 20_000  # characters of one text
 _SIGN: Final = {"running": "●", "done": "✓", "interrupted": "■", "queued": "○"}
+_STANDING: Final = {"paused": ("‖", "held"), "waiting": ("?", "waiting")}
 _ROLE: Final = {"●": "running", "✓": "done", "✕": "failed", "?": "waiting", "!": "failed"}
 
 
-def step_lines(of: RunReport, width: int, *, now_ms: int, is_held: bool) -> list[Line]:
-    """The items of the plan and what happened in each. `is_held`: the run is paused."""
+def step_lines(of: RunReport, width: int, *, now_ms: int, state: str) -> list[Line]:
+    """The items of the plan and what happened in each. `state`: of the run."""
     left = LATEST
     found: list[list[Line]] = []
     for section in reversed(of.sections):
         entries = section.entries[max(len(section.entries) - left, 0) :]
         left -= len(entries)
-        lines = _section(of, section, width, now_ms=now_ms, is_held=is_held)
+        lines = _section(of, section, width, now_ms=now_ms, state=state)
         for entry in entries:
             lines.extend(_entry(of, entry, width, now_ms))
         found.append(lines)
@@ -37,15 +38,13 @@ def step_lines(of: RunReport, width: int, *, now_ms: int, is_held: bool) -> list
     return [*lines, BLANK, *end] if lines and end else [*lines, *end]
 
 
-def _section(
-    of: RunReport, section: Section, width: int, *, now_ms: int, is_held: bool
-) -> list[Line]:
+def _section(of: RunReport, section: Section, width: int, *, now_ms: int, state: str) -> list[Line]:
     if not section.number:
         return []
     sign = _SIGN[section.status]
     role = _ROLE.get(sign, "muted")
-    if section.status == "running" and is_held:
-        sign, role = "‖", "held"
+    if section.status == "running":
+        sign, role = _STANDING.get(state, (sign, role))
     took = _took(of, section.from_ms, section.to_ms, now_ms)
     quiet = "muted" if section.status == "queued" else "strong"
     name = (

@@ -56,7 +56,7 @@ test("resume, redirect and raise say what was seen", async () => {
   ]);
 });
 
-test("a reason rides on the next press, once, and not on a resume", async () => {
+test("a reason rides on the next press, once, and a resume drops it", async () => {
   const { model, asked, given } = bar();
   model.choose("wrong path");
   model.press("go");
@@ -71,7 +71,11 @@ test("a reason rides on the next press, once, and not on a resume", async () => 
   model.choose("looks unsafe");
   model.press("go");
   expect(asked.at(-1)).toEqual(["r1", "resume", { seen_seq: 42 }]);
-  expect(model.reason).toBe("looks unsafe");
+  expect(model.reason).toBe("");
+  await vi.advanceTimersByTimeAsync(0);
+  given({ seq: 43 });
+  model.press("cancel");
+  expect(asked.at(-1)).toEqual(["r1", "cancel", {}]);
 });
 
 test("the same reason again takes it back", () => {
@@ -99,6 +103,19 @@ test("a press too many on a run that has ended starts nothing", () => {
   model.press("go");
   model.press("cancel");
   expect(asked).toEqual([]);
+});
+
+test("a button of a run that has just ended takes no press for a moment", async () => {
+  const { model, asked, given } = bar();
+  model.press("cancel");
+  await vi.advanceTimersByTimeAsync(0);
+  given({ seq: 50, ended: true, state: "cancelled", buttons: [button("undo"), button("fork")] });
+  model.press("end-undo"); // the second half of a double click on Cancel, where Undo stands now
+  model.press("end-fork");
+  expect(asked).toHaveLength(1);
+  await vi.advanceTimersByTimeAsync(500);
+  model.press("end-undo");
+  expect(asked.at(-1)).toEqual(["r1", "undo", {}]);
 });
 
 test("it shows at once that it was pressed, and the same press is not sent twice", async () => {
@@ -169,6 +186,7 @@ test("the hold is counted down from when the panel came", async () => {
 test("continue sends nothing before somebody has written what comes next, and opens the run that it made", async () => {
   const { model, asked, told, given } = bar(() => Promise.resolve("r2"));
   given({ seq: 50, ended: true, state: "completed", buttons: [button("continue")] });
+  await vi.advanceTimersByTimeAsync(500);
   model.press("end-continue");
   await model.sendContinue();
   model.write("   ");

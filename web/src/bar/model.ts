@@ -243,8 +243,8 @@ export class BarModel {
     if (!panel) return false;
     const full = { ...body };
     if (WITH_SEEN_SEQ.has(verb)) full["seen_seq"] = panel.seq;
-    const reason = WITH_REASON.has(verb) ? this.#takeReason() : "";
-    if (reason) full["reason"] = reason;
+    const reason = this.#takeReason(); // also of a resume: it was not chosen for what comes after
+    if (reason && WITH_REASON.has(verb)) full["reason"] = reason;
     return this.#whileBusy(verb, async () => {
       const ack = await this.#around.client().command(panel.run, verb, full);
       this.#around.emit("ack", { run: panel.run, verb, ack });

@@ -1,5 +1,5 @@
 /** @jsxImportSource ../draw */
-/** The whole bar. Its parts keep their places and their heights, whatever the run does. */
+/** The whole bar. Its parts keep their places and their heights for as long as the run lives. */
 
 import type { JSX } from "preact";
 import { shownLine } from "../../shown";
@@ -68,6 +68,6 @@ function foot(model: BarModel): JSX.Element | string {
   if (model.refused && model.panel) return <Text of={model.refused} />;
   if (!model.connected) return "Connection lost; the run goes on. Trying again …";
   if (model.open === "redirect" || model.open === "continue") return "Enter sends · Shift+Enter new line · Esc closes";
-  if (model.reason) return "Said with the next pause, redirect or cancel.";
+  if (model.reason) return "Goes with a pause, redirect or cancel.";
   return <Text of={model.panel?.alone ?? ""} />;
 }

@@ -21,7 +21,7 @@ export function Composer({ model, panel }: { model: BarModel; panel: Panel }): J
       send={() => void model.sendRedirect()}
     >
       <Line kind="removed" name="- next">
-        {panel.next ? <Text of={panel.next.before} /> : "what it would do by itself"}
+        {panel.next ? <Text of={panel.next.after} /> : "what it would do by itself"}
       </Line>
     </Words>
   );

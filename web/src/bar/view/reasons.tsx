@@ -1,5 +1,5 @@
 /** @jsxImportSource ../draw */
-/** One tap says why. It rides on the next pause, redirect or cancel, and stops nothing by itself. */
+/** One tap says why. It rides on the next pause, redirect or cancel; what else is pressed drops it. */
 
 import type { JSX } from "preact";
 import { type BarModel, OTHER, REASONS } from "../model";

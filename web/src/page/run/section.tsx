@@ -11,13 +11,14 @@ import { StepLine, Took } from "./step";
 const SHOWN = 40; // lines of a section; the ones before are folded
 const MORE = 200;
 
-export type ItemState = Section["status"] | "undone" | "held" | "left";
+export type ItemState = Section["status"] | "undone" | "held" | "waiting" | "left";
 
 /** What an item is, given what became of the run. */
 export function stateOf(section: Section, view: View): ItemState {
   if (section.undone > 0 && section.undone >= section.effects) return "undone";
   if (section.status === "queued" && view.end) return "left";
   if (section.status === "running" && view.panel?.state === "paused") return "held";
+  if (section.status === "running" && view.panel?.state === "waiting") return "waiting";
   return section.status;
 }
 
@@ -28,6 +29,7 @@ const SIGN: Record<ItemState, string> = {
   interrupted: "■",
   undone: "↶",
   held: "‖",
+  waiting: "?",
   left: "○",
 };
 const WORD: Record<ItemState, string> = {
@@ -37,6 +39,7 @@ const WORD: Record<ItemState, string> = {
   interrupted: "Interrupted",
   undone: "Undone",
   held: "Paused",
+  waiting: "Waiting",
   left: "Not started",
 };
 
@@ -51,7 +54,7 @@ export function Item({ section, view }: { section: Section; view: View }) {
         </span>
         <h3>{shownLine(section.text, 200)}</h3>
         <span class="state">{WORD[state]}</span>
-        <Took from={section.from} to={section.to} />
+        <Took from={state === "waiting" ? 0 : section.from} to={section.to} />
       </div>
       {section.rewrites.map((rewrite, index) => (
         <Diff key={index} {...rewrite} />
