@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import apsw
 
@@ -25,12 +25,17 @@ from pullcord.journal.sqlite.file import (
     refuse_unfit,
     unusable,
 )
-from pullcord.journal.sqlite.lock_holder import lock_holder, said_of
 from pullcord.journal.sqlite.rows import Connection
 from pullcord.journal.sqlite.schema import MIGRATIONS
 from pullcord.journal.sqlite.turnstile import POLL_S, Turnstile, TurnTimeout
 from pullcord.journal.sqlite.wake_pipe import WakeAll, WakePipe
 from pullcord.journal.store import Scrubbed, Transaction, View
+from pullcord.lazy_import import lazy_import
+
+if TYPE_CHECKING:
+    from pullcord.journal.sqlite import lock_holder
+else:
+    lock_holder = lazy_import("pullcord.journal.sqlite.lock_holder")  # a write that waits in vain
 
 T = TypeVar("T")
 _CUT_S: Final = 5.0  # how long to wait for readers; longer ones are told of
@@ -234,7 +239,7 @@ class SqliteStore:
 
     def _locked_out(self) -> StorageFailed:
         held = Path(f"{self._path}-shm"), self._path, self._side / "turn"
-        who, instead = said_of(lock_holder(held))
+        who, instead = lock_holder.said_of(lock_holder.lock_holder(held))
         why = f"another process has held the file for {self._busy_timeout_s:g} s{who}"
         return StorageFailed("Writing to", path=self.name, why=why, instead=instead)
 
