@@ -91,8 +91,9 @@ async def test_through_every_door_of_a_function(
         result = await run.result()
         assert await everything.of(runtime, run) == []
         log = everything._log.records  # pyright: ignore[reportPrivateUsage]
-        ours = [r for r in log if r.name.startswith("pullcord") and "blocked_loop" not in r.pathname]
-        assert ours == []  # (a slow machine may be said to hold the loop)
+        ours = [r for r in log if r.name.startswith("pullcord")]
+        # (A slow machine may be said to hold the loop.)
+        assert [r for r in ours if "blocked_loop" not in r.pathname] == []
         [born] = await happened(runtime, run.id, Created)
         assert born.by == "{{secret:spaces}}"
     assert found_in(*files_of(everything.path), *capfd.readouterr()) == []
