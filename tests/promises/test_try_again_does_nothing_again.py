@@ -103,6 +103,23 @@ async def test_a_fork_asks_about_what_failed_and_may_have_happened(
     assert outside.did == ["done"] * times
 
 
+async def test_an_answer_that_is_none_is_said_to_be_none(tmp_path: Path) -> None:
+    """The same was asked again, without a word why."""
+    outside = Outside(tmp_path / "world")
+    async with runtime_with(agent=calls(takes_too_long, outside)) as runtime:
+        run = await runtime.start("agent")
+        await run.wait_for(RunState.FAILED)
+        fork = await run.try_again()
+        await fork.answer(await question(fork), "banana")
+        again = await question(fork, nth=2)
+        asked = {event.question: event.text for event in await asked_of(runtime, fork)}
+        assert asked[again].startswith("The answer “banana” is none of happened, run, skip. ")
+        assert asked[again].endswith(asked["doubts"])
+        await fork.answer(again, "skip")
+        assert await fork.result() == {"gave": None}
+    assert outside.did == ["done"]
+
+
 async def test_only_by_a_persons_word_is_it_done_again(tmp_path: Path) -> None:
     outside = Outside(tmp_path / "world")
     async with runtime_with(agent=calls(takes_too_long, outside)) as runtime:

@@ -33,14 +33,23 @@ async def ask_until_chosen(
     live: LiveRun, question: str, text: str, choices: Sequence[str]
 ) -> tuple[str, Any]:
     """Ask until the answer is one of `choices`, or `{choice: something}`, and return both."""
-    times = 0
+    times, why = 0, ""
     while True:
         times += 1
         posed = question if times == 1 else named(live.memory.ids, question, question, times)
-        said = await ask_outside(live, posed, text, details=dump({"choices": list(choices)}))
+        details = dump({"choices": list(choices)})
+        said = await ask_outside(live, posed, f"{why}{text}", details=details)
+        why = _not_understood(said, choices)
         given = cast("dict[str, Any]", said) if isinstance(said, dict) else {str(said): None}
         if len(given) == 1 and next(iter(given)) in choices:
             return next(iter(given.items()))
+
+
+def _not_understood(said: Any, choices: Sequence[str]) -> str:
+    """Return why the same is asked again, as the beginning of the next question."""
+    shown = said if isinstance(said, str) else bytes(dump(said)).decode()
+    cut = f"{shown[:60]}…" if len(shown) > 60 else shown
+    return f"The answer “{cut}” is none of {', '.join(choices)}. "
 
 
 async def ask_what_happened(live: LiveRun, who: Identity, past: Past) -> Past:
@@ -70,14 +79,17 @@ async def ask_about_inherited(live: LiveRun, step: str) -> Past:
     """Have a person say what became of the steps of which the run that this one goes on from knows
     no more than that they happened, or may have: of all of them, on one card. Returns `step`."""
     async with live.one_card:
-        times = 0
+        times, why = 0, ""
         while step in (doubts := live.memory.doubts()):
             times += 1
             posed = DOUBTS if times == 1 else f"{DOUBTS}-again-{times}"
-            said = await ask_outside(live, posed, _about(doubts), details=dump(_listed(doubts)))
+            text, details = f"{why}{_about(doubts)}", dump(_listed(doubts))
+            said = await ask_outside(live, posed, text, details=details)
+            why = _not_understood(said, DOUBT)
             for one, past in doubts.items():
                 choice, result = chosen(said, one)
                 if choice in DOUBT:
+                    why = ""
                     live.memory.steps[one] = settled(past, choice, dump(result))
     return live.memory.steps[step]
 
