@@ -180,7 +180,7 @@ class Edit(_Command, frozen=True, kw_only=True, tag="edit"):
 
     verb = "edit"
     right = "approve"
-    done = "Changed. Look at the call it is now: pullcord approvals {run}"
+    done = "The tool is asked to take them. The call as it is then: pullcord approvals {run}"
 
     question: Id
     args: Json
