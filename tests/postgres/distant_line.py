@@ -104,6 +104,7 @@ class DistantLine:
         for end in (heard, said):
             with suppress(OSError):
                 end.shutdown(socket.SHUT_RDWR)
+        heard.close()  # the other direction closes the other one
 
 
 @contextmanager

@@ -2,20 +2,21 @@
 for its turn, and one for all that it writes. Counted on the line, so load does not matter."""
 
 from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+from pullcord.core.commands import Pause
 from pullcord.core.events import Event, StepFinished, StepStarted
 from pullcord.core.values import dump
 from pullcord.errors import Conflict
-from pullcord.journal.journal import Journal
 from pullcord.journal.postgres.backend import PostgresStore
 from pullcord.journal.rules.ledger import Append, Claim, Ledger
 from pullcord.journal.store import Head, Transaction
 from tests.postgres.distant_line import DistantLine, distant_line
 from tests.postgres.server import Server
-from tests.postgres.writing import born, create, pauses
+from tests.postgres.writing import create
 
 WRITES = 5
 ROUND_TRIP_S = 0.001
@@ -27,11 +28,31 @@ def line(server: Server, tmp_path: Path) -> Generator[DistantLine]:
         yield line
 
 
-async def owned(journal: Journal, run_id: str) -> Claim:
-    await journal.append(born(run_id))
-    claim = await journal.acquire(run_id, owner="w1", ttl_s=3600)
-    assert claim is not None
-    return claim
+class Machine:
+    """One process's writer: a store and the rules. Nothing else of it talks to the server."""
+
+    def __init__(self, url: str) -> None:
+        self.store = PostgresStore(url)
+        self.ledger = Ledger(self.store.clock)
+
+    def owns(self, run_id: str) -> Claim:
+        create(self.store, run_id)
+        ledger = self.ledger
+        claim = self.store.write(lambda tx: ledger.acquire(tx, run_id, owner="w1", ttl_s=3600))
+        assert claim is not None
+        return claim
+
+    def appends(self, *changes: Append) -> None:
+        self.store.write(lambda tx: self.ledger.write(tx, changes))
+
+
+@contextmanager
+def machine(url: str) -> Generator[Machine]:
+    made = Machine(url)
+    try:
+        yield made
+    finally:
+        made.store.close()
 
 
 def appends(claim: Claim, number: int) -> tuple[Append, Append]:
@@ -47,40 +68,36 @@ def appends(claim: Claim, number: int) -> tuple[Append, Append]:
 
 
 @pytest.mark.parametrize("size", [1, 16, 64])
-async def test_an_owners_appends_however_many(
-    line: DistantLine, server: Server, url: str, size: int
-) -> None:
-    async with Journal.open(line.behind(url)) as journal:
-        claims = [await owned(journal, f"r{n}") for n in range(size)]
+def test_an_owners_appends_however_many(line: DistantLine, url: str, size: int) -> None:
+    with machine(line.behind(url)) as here:
+        claims = [here.owns(f"r{n}") for n in range(size)]
         for number in range(WRITES):
             for batch in zip(*(appends(claim, number) for claim in claims), strict=True):
                 before = line.exchanges.count
-                await journal.append(*batch)
+                here.appends(*batch)
                 assert line.exchanges.count - before == 2
 
 
-async def test_also_while_another_machine_writes_to_other_runs(line: DistantLine, url: str) -> None:
-    async with Journal.open(line.behind(url)) as here, Journal.open(url) as there:
-        mine, theirs = await owned(here, "mine"), await owned(there, "theirs")
+def test_also_while_another_machine_writes_to_other_runs(line: DistantLine, url: str) -> None:
+    with machine(line.behind(url)) as here, machine(url) as there:
+        mine, theirs = here.owns("mine"), there.owns("theirs")
         for number in range(WRITES):
             for ours, others in zip(appends(mine, number), appends(theirs, number), strict=True):
-                await there.append(others)
+                there.appends(others)
                 before = line.exchanges.count
-                await here.append(ours)
+                here.appends(ours)
                 assert line.exchanges.count - before == 2
 
 
-async def test_a_run_that_another_machine_has_written_to_is_looked_at_again(
-    line: DistantLine, url: str
-) -> None:
-    async with Journal.open(line.behind(url)) as here, Journal.open(url) as there:
-        claim = await owned(here, "r1")
-        intent, _ = appends(claim, 0)
-        await here.append(intent)
-        assert await pauses(there, "r1") == "applied"
-        _, outcome = appends(claim, 0)
+def test_a_run_that_another_machine_has_written_to_is_looked_at_again(url: str) -> None:
+    with machine(url) as here, machine(url) as there:
+        claim = here.owns("r1")
+        intent, outcome = appends(claim, 0)
+        here.appends(intent)
+        ack = there.store.write(lambda tx: there.ledger.command(tx, "r1", Pause(by="ana")))
+        assert ack.verdict == "applied"
         with pytest.raises(Conflict) as refused:
-            await here.append(outcome)
+            here.appends(outcome)
         assert refused.value.actual_seq == outcome.expected_seq + 1
 
 
@@ -98,7 +115,7 @@ def stored(url: str, run_id: str) -> Head | None:
         store.close()
 
 
-async def test_what_was_taken_back_is_not_remembered(url: str, store: PostgresStore) -> None:
+def test_what_was_taken_back_is_not_remembered(url: str, store: PostgresStore) -> None:
     ledger = Ledger(store.clock)
     create(store, "r1")
 
@@ -111,9 +128,7 @@ async def test_what_was_taken_back_is_not_remembered(url: str, store: PostgresSt
     assert head_of(store, "r1") == stored(url, "r1")
 
 
-async def test_whatever_is_written_is_remembered_as_it_is_stored(
-    url: str, store: PostgresStore
-) -> None:
+def test_whatever_is_written_is_remembered_as_it_is_stored(url: str, store: PostgresStore) -> None:
     ledger = Ledger(store.clock)
     create(store, "r1", "r2")
     claim = store.write(lambda tx: ledger.acquire(tx, "r1", owner="w1", ttl_s=60))
@@ -126,7 +141,7 @@ async def test_whatever_is_written_is_remembered_as_it_is_stored(
     assert head_of(store, "r1") == stored(url, "r1")
 
 
-async def test_what_others_free_is_looked_at_again(url: str, store: PostgresStore) -> None:
+def test_what_others_free_is_looked_at_again(url: str, store: PostgresStore) -> None:
     ledger, other = Ledger(store.clock), PostgresStore(url)
     create(store, "r1")
     store.write(lambda tx: ledger.acquire(tx, "r1", owner="w1", ttl_s=60))
