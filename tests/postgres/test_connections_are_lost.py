@@ -121,6 +121,21 @@ def test_when_the_answer_to_a_commit_is_lost_it_is_looked_up(
     assert runs(store) == ["r1", "r2"]
 
 
+def test_also_if_the_server_says_goodbye_in_between(
+    store: PostgresStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a connection that still seems to be there. It was called unwritten (the campaign of the
+    killed server had found it, about once in ten deaths)."""
+
+    def says_goodbye(commit: Callable[[], Any]) -> None:
+        commit()
+        raise psycopg.errors.AdminShutdown("terminating connection due to administrator command")
+
+    at_the_commit(monkeypatch, says_goodbye)
+    create(store, "r1")
+    assert runs(store) == ["r1"]
+
+
 def test_also_if_others_have_written_since(
     url: str, store: PostgresStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:

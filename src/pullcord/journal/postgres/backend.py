@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar, cast
 
 import psycopg
+from psycopg.pq import TransactionStatus
 
 from pullcord.errors import JournalClosed, JournalError, StoreRefused
 from pullcord.journal.clock import Clock
@@ -223,8 +224,10 @@ class PostgresStore:
             tell(pen.db, [*pen.staged(), *ends])
             pen.done()
         except psycopg.Error as lost:  # (not every last word of a server is an OperationalError)
-            if not pen.db.broken:
+            if pen.db.info.transaction_status is TransactionStatus.INERROR:
                 raise  # the server has said no
+            # Anything else may have come behind the commit: the last word of a server that ends
+            # between the commit and its answer, on a connection that still seems to be there.
             self._drop_pen()
             if not self._is_committed(number, token, lost):
                 raise
