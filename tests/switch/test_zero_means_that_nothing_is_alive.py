@@ -91,6 +91,45 @@ def test_what_cannot_be_killed_is_named(
 
 
 @pytest.mark.parametrize("home", ["sweep"], indirect=True)
+def test_what_is_in_the_middle_of_an_exec_is_waited_for(
+    home: StoreWithProcesses, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The kernel shows no environment of it then: twice in a row it was taken for nobody's."""
+    mark = mark_of(str(home.store))
+    environment = os.environ | {
+        mark_module.WORKER: mark_module.entry(mark, "p1m000000000000-1-1-ab")
+    }
+    looks: list[int] = []
+    with subprocess.Popen(["sleep", "600"], env=environment) as mine:
+        home.until(lambda: list(mark_module.marked(mark)))
+        really = mark_module.marked
+
+        def marked_later(of: str) -> Iterator[Marked]:
+            return iter(()) if len(looks) < 5 else really(of)
+
+        def is_starting(pid: int) -> bool:
+            looks.append(pid) if pid == mine.pid else None
+            return pid == mine.pid and len(looks) < 5
+
+        monkeypatch.setattr(mark_module, "marked", marked_later)
+        monkeypatch.setattr(mark_module, "_is_starting", is_starting)
+        assert end_marked(mark, orphans_only=False).killed == [mine.pid]
+
+
+def test_nothing_that_runs_is_taken_for_one_that_starts() -> None:
+    """Also with an empty environment, and threads of the kernel."""
+    with subprocess.Popen(["/bin/sleep", "600"], env={}) as bare:
+        starting = getattr(mark_module, "_is_starting")  # noqa: B009
+        end = time.monotonic() + 60
+        while starting(bare.pid) and time.monotonic() < end:
+            time.sleep(0.001)
+        assert not starting(bare.pid)
+        assert not starting(os.getpid())
+        assert not starting(2)
+        bare.kill()
+
+
+@pytest.mark.parametrize("home", ["sweep"], indirect=True)
 def test_a_mark_is_read_again_when_its_number_is_held(
     home: StoreWithProcesses, monkeypatch: pytest.MonkeyPatch
 ) -> None:

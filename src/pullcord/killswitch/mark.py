@@ -24,6 +24,7 @@ from pullcord.process import is_gone
 WARDEN: Final = "PULLCORD_WARDEN_OF"  # carried by a warden and its helpers
 WORKER: Final = "PULLCORD_WORKER_OF"  # carried by a tool; of the same length: see `become_worker`
 _ENVIRONMENT_MAX_BYTES: Final = 4 * 1024 * 1024
+_STARTING_S: Final = 0.002
 _END_S: Final = 1.5  # how long what was killed may take to die
 _LOOK_S: Final = 0.02
 _GRACE_S: Final = 0.5  # how long what a dead owner has left may take to end when it is asked to
@@ -123,8 +124,8 @@ def carry(new: str) -> None:
 def marked(mark: str) -> Iterator[Marked]:
     """Every process that carries this mark and can still do something. One that works for several
     is there several times."""
-    for name in os.listdir("/proc"):
-        if name.isdigit() and (found := _marks_on(int(name), mark)) and _is_alive(int(name)):
+    for number in _numbers():
+        if (found := _marks_on(number, mark)) and _is_alive(number):
             yield from found
 
 
@@ -136,8 +137,7 @@ def carries(pid: int, whole: str) -> bool:
 
 def carriers(whole: str) -> list[int]:
     """The processes that carry this entry."""
-    numbers = (int(name) for name in os.listdir("/proc") if name.isdigit())
-    return [pid for pid in numbers if carries(pid, whole)]
+    return [pid for pid in _numbers() if carries(pid, whole)]
 
 
 def end_marked(mark: str, *, orphans_only: bool) -> Ended:
@@ -199,6 +199,9 @@ def _end(
     while True:
         found = [one for one in marked(mark) if one.pid != os.getpid() and is_wanted(one)]
         now = time.monotonic()
+        if not found and now <= kill_at + _END_S and any(map(_is_starting, _numbers())):
+            time.sleep(_STARTING_S)  # what carries the mark may be among them
+            continue
         quiet = 0 if found else quiet + 1
         if quiet == 2 or (found and now > kill_at + _END_S):
             return found  # (what was forked while a list was read is in the next one)
@@ -274,6 +277,23 @@ def _first(path: str, count: int) -> bytes:
     with suppress(OSError), open(path, "rb") as file:
         return file.read(count)
     return b""
+
+
+def _numbers() -> Iterator[int]:
+    return (int(name) for name in os.listdir("/proc") if name.isdigit())
+
+
+def _is_starting(pid: int) -> bool:
+    """Whether it is in the middle of an exec: the kernel shows no environment of it yet."""
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            if file.read(1):
+                return False
+    except OSError:
+        return False
+    fields = _first(f"/proc/{pid}/stat", 4096).rpartition(b")")[2].split()
+    # As proc(5) counts from 3: its state, its size (a thread of the kernel has none), `env_start`.
+    return len(fields) > 47 and fields[0] not in b"ZXx" and fields[20] != b"0" == fields[47]
 
 
 def _is_alive(pid: int) -> bool:
