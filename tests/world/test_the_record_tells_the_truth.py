@@ -68,6 +68,8 @@ async def _plays(store: str) -> None:
     runs = calls = 0
     for seed in _seeds(store):
         evidence = await played(store, seed, runs=RUNS, storm_s=STORM_S)
+        assert evidence.records, f"seed {seed}: nothing ran, so nothing was shown"
+        assert evidence.effects, f"seed {seed}: nothing was done, so nothing was shown"
         found = judge(evidence)
         assert not found, f"seed {seed}: {account(found, evidence)}"
         _note(seed)
