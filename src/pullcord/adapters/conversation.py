@@ -209,8 +209,7 @@ class Conversation(Generic[M]):
         """Return the messages of the last request, when limits are reached (`Request.wraps_up`).
 
         They are the whole conversation, what people have said since, and the instruction to end.
-        Afterwards `is_taken_up` says
-        whether an earlier life began this request.
+        Afterwards `is_taken_up` says whether an earlier life began this request.
         """
         self.is_taken_up = self._run.has_last_word
         if self.is_taken_up:

@@ -293,7 +293,9 @@ def _is_starting(pid: int) -> bool:
         return False
     fields = _first(f"/proc/{pid}/stat", 4096).rpartition(b")")[2].split()
     # As proc(5) counts from 3: its state, its size (a thread of the kernel has none), `env_start`.
-    return len(fields) > 47 and fields[0] not in b"ZXx" and fields[20] != b"0" == fields[47]
+    if len(fields) <= 47 or fields[0] in (b"Z", b"X", b"x"):
+        return False
+    return fields[20] != b"0" and fields[47] == b"0"
 
 
 def _is_alive(pid: int) -> bool:
