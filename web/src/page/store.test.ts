@@ -64,6 +64,26 @@ test("no further character is shown from the moment a press is acknowledged", ()
   expect(page.view.value?.parts.get("say-1")?.limit).toBe(4);
 });
 
+const LATE = "that was read when the list already knew of the stop";
+
+test.each([
+  ["the press is acknowledged", (page: Store) => page.acknowledged("a", { verdict: "applied", seq: 2, state: "cancelling" })],
+  ["the stop is told", (page: Store) => page.take([record(2), { event: "panel", data: panel("a", 2, "cancelling") }])],
+])(`no character ${LATE} is shown when %s`, (_, stopped) => {
+  const page = store();
+  page.go("#/runs/a");
+  const said = (offset: number, text: string): Message => ({
+    event: "text",
+    data: { part: "say-1", offset, text },
+  });
+  page.take([record(1), { event: "panel", data: panel("a", 1) }, said(0, "seen")]);
+  page.putPanels([panel("a", 2, "cancelling")]);
+  page.take([said(4, " not")]);
+  expect(page.view.value?.parts.get("say-1")?.text).toBe("seen");
+  stopped(page);
+  expect(page.view.value?.parts.get("say-1")?.limit).toBe(4);
+});
+
 test("whoever comes by a link for one run sees that run, whatever the URL says", () => {
   const page = store();
   page.me.value = { by: "link", right: "view", run: "only", how: "link" };

@@ -88,7 +88,7 @@ export class Store {
   take(messages: readonly Message[]): void {
     const view = this.#ahead ?? this.view.value;
     if (!view) return;
-    this.#ahead = reduceAll(view, messages);
+    this.#ahead = reduceAll(view, messages, this.view.value ?? view);
     if (!this.#isCatchingUp(this.#ahead)) this.#show();
   }
 
@@ -120,12 +120,12 @@ export class Store {
 
   /** A press was taken: if it holds or stops the run, no further text of it is shown. */
   acknowledged(run: string, ack: Ack): void {
+    const shown = this.view.value;
+    const view = this.#ahead ?? shown;
+    if (!shown || !view?.panel || view.run !== run) return;
+    const panel = { ...view.panel, state: ack.state, seq: ack.seq };
+    if (ack.seq > view.panel.seq) this.#ahead = reduceAll(view, [{ event: "panel", data: panel }], shown);
     this.#show();
-    const view = this.view.value;
-    if (!view?.panel || view.run !== run || ack.seq <= view.panel.seq) return;
-    this.view.value = reduceAll(view, [
-      { event: "panel", data: { ...view.panel, state: ack.state, seq: ack.seq } },
-    ]);
   }
 
   #putRows(panels: readonly Panel[]): void {

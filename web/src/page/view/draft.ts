@@ -6,13 +6,14 @@ type Key<C extends Collection> = View[C] extends ReadonlyMap<infer K, unknown> ?
 type Value<C extends Collection> = View[C] extends ReadonlyMap<unknown, infer V> ? V : never;
 
 export class Draft {
-  readonly base: View;
+  /** What people see while the view is changed. */
+  readonly shown: View;
   readonly view: View;
   private readonly copied = new Set<string>();
 
-  constructor(base: View) {
-    this.base = base;
-    this.view = { ...base };
+  constructor(from: View, shown: View = from) {
+    this.shown = shown;
+    this.view = { ...from };
   }
 
   /** Let go of everything that was told; the run itself stays. */

@@ -16,10 +16,10 @@ export function reduce(view: View, message: Message): View {
   return reduceAll(view, [message]);
 }
 
-/** Take in what came since the last frame. Text that came with the news that the run was stopped
- * is not shown any more: nobody has seen it yet. */
-export function reduceAll(view: View, messages: readonly Message[]): View {
-  const draft = new Draft(view);
+/** Take in what came since the last frame. Text that came with the news that the run was stopped, or that
+ * was read and is not in what is `shown`, is not shown any more: nobody has seen it yet. */
+export function reduceAll(view: View, messages: readonly Message[], shown: View = view): View {
+  const draft = new Draft(view, shown);
   for (const message of messages) take(draft, message);
   return draft.view;
 }

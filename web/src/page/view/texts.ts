@@ -39,7 +39,7 @@ export function textEnded(draft: Draft, event: TextEnded, rec: Rec): void {
 /** Somebody stopped the run: of what was still being written, what had been shown stays as it is. */
 export function hold(draft: Draft): void {
   for (const part of draft.view.parts.values()) {
-    const before = draft.base.parts.get(part.id);
+    const before = draft.shown.parts.get(part.id);
     if (before && before.state !== "live") continue;
     const shown = before ? (before.limit ?? before.text.length) : 0;
     if (part.state === "live" || shown < part.text.length) draft.part(part.id, { limit: shown });
