@@ -1,7 +1,7 @@
 """A store in memory: for tests, examples and runs that need not outlive the process."""
 
 import threading
-from collections.abc import Callable, Iterable, MutableMapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
 from itertools import islice
 from typing import TypeVar
 
@@ -10,11 +10,16 @@ import msgspec
 from pullcord.core.states import LIVING, NEEDS_OWNER, RunState
 from pullcord.journal.chain import Row
 from pullcord.journal.clock import Clock, SystemClock
+from pullcord.journal.evidence.stoplog import behind
+from pullcord.journal.one_commit import in_one_commit
 from pullcord.journal.store import (
     Head,
     HookPlace,
+    Job,
     Kept,
     LiveText,
+    NewStop,
+    Outcome,
     Scrubbed,
     Snapshot,
     StopRow,
@@ -46,6 +51,9 @@ class MemoryStore:
             self._tables.commit()
             return result
 
+    def write_each(self, jobs: Sequence[Job]) -> list[Outcome]:
+        return in_one_commit(self.write, jobs)
+
     def read(self, job: Callable[[View], T]) -> T:
         with self._turn:
             return job(self._tables)
@@ -76,6 +84,9 @@ class _MemoryListener:
         if heard:  # else a poke that comes just now would be wiped away unheard
             self._poked.clear()
         return heard
+
+    def named(self) -> Mapping[str, int]:
+        return {}
 
     def wake(self) -> None:
         self._poked.set()
@@ -278,7 +289,11 @@ class _Tables:
         mine.extend(rows)
         self._log.extend((run_id, row.seq) for row in rows)
 
-    def add_stop(self, row: StopRow) -> None:
+    def hold(self, *run_ids: str, key: str | None = None) -> None:
+        """Nothing to do: this transaction is alone in the store."""
+
+    def add_stop(self, new: NewStop) -> None:
+        row = behind(self.stop_head(), new)
         self._put(self._stops, row.n, row)
 
     def erase(self, run_id: str, digests: Sequence[bytes], *, thread: str) -> None:

@@ -4,7 +4,7 @@ The ledger has every rule: compare-and-set, epochs, controls, leases, the hash c
 inside the transactions that a store provides. `pullcord.testing.journal_contract` checks a store.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
 
 import msgspec
@@ -99,6 +99,15 @@ class StopRow(NamedTuple):
     payload: bytes | None
     digest: bytes  # of the payload
     hash: bytes  # chained to the entry before
+
+
+class NewStop(NamedTuple):
+    """An entry for the end of the stop log. The store gives it its number and its hash."""
+
+    run: str
+    at_ms: int
+    payload: bytes
+    digest: bytes
 
 
 class Kept(NamedTuple):
@@ -225,6 +234,14 @@ class View(Protocol):
 class Transaction(View, Protocol):
     """A read of the store that can change it. All of it commits, or none of it."""
 
+    def hold(self, *run_ids: str, key: str | None = None) -> None:
+        """Let nobody else write to these runs and the living ones of their families until the end.
+
+        Whoever decides on runs that another process drives calls this before it reads. `key`: of
+        the command that is decided. A store with one writer at a time has nothing to do.
+        """
+        ...
+
     def put_head(self, head: Head) -> None:
         """Write the row of a new run, or a run's new state, epoch, holder and timer."""
         ...
@@ -237,7 +254,10 @@ class Transaction(View, Protocol):
         """Write records. Payloads over `INLINE_MAX_BYTES` are stored once, by digest."""
         ...
 
-    def add_stop(self, row: StopRow) -> None: ...
+    def add_stop(self, new: NewStop) -> None:
+        """Write this behind the last entry of the stop log. See `evidence.stoplog.behind`."""
+        ...
+
     def erase(self, run_id: str, digests: Sequence[bytes], *, thread: str) -> None:
         """Delete the payloads of a run's first records, and keep a digest in the place of each.
 
@@ -263,7 +283,8 @@ class Transaction(View, Protocol):
         """Return the number of this transaction.
 
         It is one more than the last one's only if nothing came between them: no other process's
-        commit and no rollback. Data read in the last one is then still true.
+        commit and no rollback. Data read in the last one is then still true. A store with several
+        writers at a time checks at the commit what a transaction has read, and never promises that.
         """
         ...
 
@@ -275,11 +296,28 @@ class Listener(Protocol):
         """Return True soon after any commit, False after `timeout_s` without one."""
         ...
 
+    def named(self) -> Mapping[str, int]:
+        """Return the runs that `wait` has heard of by name, each with its last record's number.
+
+        Empty: it has only heard that something has changed.
+        """
+        ...
+
     def wake(self) -> None:
         """Make `wait` return now. Any thread may call it."""
         ...
 
     def close(self) -> None: ...
+
+
+Job: TypeAlias = Callable[[Transaction], object]
+
+
+class Outcome(NamedTuple):
+    """What became of a job: its result, or the error that it ended with."""
+
+    result: object = None
+    error: BaseException | None = None
 
 
 class Store(Protocol):
@@ -310,9 +348,17 @@ class Store(Protocol):
         ...
 
     def write(self, job: Callable[[Transaction], T]) -> T:
-        """Run `job` alone in the store, and return its result once it is durable.
+        """Run `job` as if it was alone in the store, and return its result once it is durable.
 
-        If `job` raises, nothing is written.
+        If `job` raises, nothing is written. A store with several writers at a time may run it
+        again, if others have changed meanwhile what it had read.
+        """
+        ...
+
+    def write_each(self, jobs: Sequence[Job]) -> list[Outcome]:
+        """Run these jobs in one commit, and return what became of each once that is durable.
+
+        A job that is refused has no part in the commit. See `one_commit`.
         """
         ...
 

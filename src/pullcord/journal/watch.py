@@ -89,7 +89,9 @@ class Watch:
 
     def _tell(self) -> bool:
         """Tell everybody what is new. Return whether somebody has to be told again."""
-        self._mark, changed = self._store.read(lambda view: view.changed(self._mark))
+        changed = self._listener.named()
+        if not changed:
+            self._mark, changed = self._store.read(lambda view: view.changed(self._mark))
         with self._changing:
             runs = {**dict.fromkeys(self._asked, 0), **changed}
             self._asked.clear()

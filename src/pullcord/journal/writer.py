@@ -13,8 +13,8 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, Protocol, TypeVar, cast
 
-from pullcord.errors import JournalClosed, PullcordError
-from pullcord.journal.store import Store, Transaction, View
+from pullcord.errors import JournalClosed
+from pullcord.journal.store import Outcome, Store, Transaction, View
 
 T = TypeVar("T")
 _log: Final = logging.getLogger("pullcord.journal")
@@ -91,27 +91,14 @@ class ThreadWriter:
 
     def _carry_out(self, batch: "Sequence[_Job[Any]]") -> None:
         try:
-            self._store.write(batch[0].carry_out if len(batch) == 1 else _all_of(batch))
-        except _Trouble:
-            for job in batch:  # nothing was kept: once more, and each on its own account
-                self._carry_out_alone(job)
-        except BaseException as error:
-            # Not durable, or not known to be: nobody in this batch may be told otherwise,
-            # not even those whose refusal was decided on what the others had written.
-            for job in batch:
-                job.error = error
+            outcomes = self._store.write_each([job.work for job in batch])
+        except BaseException as error:  # it says so of each job, but this thread must live
+            outcomes = [Outcome(error=error) for _ in batch]
         try:
             self._store.poke()  # before the answers: afterwards it would contend with their readers
         except Exception:  # nobody's write depends on it, and this thread must live
             _log.exception("Could not wake other processes; they will look by themselves.")
-        _answer(batch)
-
-    def _carry_out_alone(self, job: "_Job[Any]") -> None:
-        job.error = None
-        try:
-            self._store.write(job.carry_out)
-        except BaseException as error:
-            job.error = error
+        _answer(batch, outcomes)
 
 
 class WriteOutcome(asyncio.Future[T]):
@@ -127,45 +114,19 @@ class _Job(WriteOutcome[T]):
     def __init__(self, work: Callable[[Transaction], T], loop: asyncio.AbstractEventLoop) -> None:
         super().__init__(loop=loop)
         self.work = work
-        self.answer: T | None = None
-        self.error: BaseException | None = None
 
-    def carry_out(self, tx: Transaction) -> None:
-        self.answer = self.work(tx)
-
-    def deliver(self) -> None:
-        if self.error is None:
-            self.set_result(cast("T", self.answer))
+    def deliver(self, outcome: Outcome) -> None:
+        if outcome.error is None:
+            self.set_result(cast("T", outcome.result))
         else:
-            self.set_exception(self.error)
+            self.set_exception(outcome.error)
 
 
-def _all_of(batch: "Sequence[_Job[Any]]") -> Callable[[Transaction], None]:
-    """Every job of the batch in one transaction. One that is refused has left no trace in it,
-    because refusals come before the first row is written; anything else is trouble."""
-
-    def carry_out(tx: Transaction) -> None:
-        for job in batch:
-            before = tx.written()
-            try:
-                job.carry_out(tx)
-            except Exception as error:
-                if not isinstance(error, PullcordError) or tx.written() != before:
-                    raise _Trouble from error
-                job.error = error
-
-    return carry_out
-
-
-class _Trouble(Exception):
-    """A job failed in a way that may concern the others of its batch."""
-
-
-def _answer(batch: "Sequence[_Job[Any]]") -> None:
+def _answer(batch: "Sequence[_Job[Any]]", outcomes: Sequence[Outcome]) -> None:
     """One wake-up per event loop, however many callers it has in the batch."""
-    by_loop: dict[asyncio.AbstractEventLoop, list[_Job[Any]]] = {}
-    for job in batch:
-        by_loop.setdefault(job.get_loop(), []).append(job)
+    by_loop: dict[asyncio.AbstractEventLoop, list[tuple[_Job[Any], Outcome]]] = {}
+    for job, outcome in zip(batch, outcomes, strict=True):
+        by_loop.setdefault(job.get_loop(), []).append((job, outcome))
     for loop, mine in by_loop.items():
         try:
             loop.call_soon_threadsafe(_deliver, mine)
@@ -173,9 +134,9 @@ def _answer(batch: "Sequence[_Job[Any]]") -> None:
             pass  # that loop is closed: nobody is left to be told
 
 
-def _deliver(batch: "Sequence[_Job[Any]]") -> None:
-    for job in batch:
-        job.deliver()
+def _deliver(batch: "Sequence[tuple[_Job[Any], Outcome]]") -> None:
+    for job, outcome in batch:
+        job.deliver(outcome)
 
 
 async def settled(answer: WriteOutcome[T]) -> T:

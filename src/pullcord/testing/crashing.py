@@ -11,7 +11,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Awaitable, Callable, Generator, Iterator
+from collections.abc import Awaitable, Callable, Generator, Iterator, Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple, TypeAlias, TypeVar, get_args
 
@@ -19,7 +19,8 @@ import msgspec
 
 from pullcord.journal.clock import Clock
 from pullcord.journal.journal import Journal
-from pullcord.journal.store import Listener, Scrubbed, Store, Transaction, View
+from pullcord.journal.one_commit import in_one_commit
+from pullcord.journal.store import Job, Listener, Outcome, Scrubbed, Store, Transaction, View
 
 T = TypeVar("T")
 When: TypeAlias = Literal["before", "inside", "after"]
@@ -49,6 +50,12 @@ class WrappedStore:
     @property
     def clock(self) -> Clock:
         return self._inner.clock
+
+    def write(self, job: Callable[[Transaction], T]) -> T:
+        return self._inner.write(job)
+
+    def write_each(self, jobs: Sequence[Job]) -> list[Outcome]:
+        return in_one_commit(self.write, jobs)
 
     def read(self, job: Callable[[View], T]) -> T:
         return self._inner.read(job)

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from pullcord.core.run import Run
 from pullcord.core.stops import Act, Entry, StopAsked, decode_entry, encode_entry
 from pullcord.journal.clock import Clock
-from pullcord.journal.store import Head, LiveText, StopRow, Transaction, View
+from pullcord.journal.store import Head, LiveText, NewStop, StopRow, Transaction, View
 
 START: Final = b"\0" * 32
 _PAGE: Final = 1000
@@ -33,6 +33,13 @@ def cover(run: str, digest: bytes) -> bytes:
 def next_hash(before: bytes, n: int, at_ms: int, covered: bytes) -> bytes:
     """Return the hash of entry `n`, which follows the one whose hash is `before`."""
     return sha256(b"stop\0%b%b%d\0%d" % (before, covered, n, at_ms)).digest()
+
+
+def behind(last: tuple[int, bytes] | None, new: NewStop) -> StopRow:
+    """Return the entry that follows the one with this number and hash. None: it is the first."""
+    n, before = last or (0, START)
+    hashed = next_hash(before, n + 1, new.at_ms, cover(new.run, new.digest))
+    return StopRow(n + 1, *new, hashed)
 
 
 def lengths(texts: Iterable[LiveText]) -> Mapping[str, int]:
@@ -60,11 +67,9 @@ def add_stops(
     tx: Transaction, clock: Clock, steady_ms: int, of: Head | Run | None, noted: Iterable[Noted]
 ) -> None:
     """Write these at the end of the log, in this order. `of`: the run that they are about."""
-    n, before = tx.stop_head() or (0, START)
     at_ms, (boot, seconds) = clock.wall_ms(), clock.boot_time()
     run_id = "" if of is None else of.id if isinstance(of, Run) else of.run_id
     for act, seq, hashed in noted:
-        n += 1
         entry = Entry(
             act=act,
             run=run_id,
@@ -77,6 +82,4 @@ def add_stops(
             boot_ms=round(seconds * 1000),
         )
         payload = encode_entry(entry)
-        digest = sha256(payload).digest()
-        before = next_hash(before, n, at_ms, cover(run_id, digest))
-        tx.add_stop(StopRow(n, run_id, at_ms, payload, digest, before))
+        tx.add_stop(NewStop(run_id, at_ms, payload, sha256(payload).digest()))

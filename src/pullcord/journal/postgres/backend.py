@@ -11,33 +11,30 @@ import threading
 import time
 from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
-from typing import Any, Final, TypeVar, cast
+from typing import Final, TypeVar, cast
 
 import psycopg
-from psycopg.pq import TransactionStatus
 
 from pullcord.errors import JournalClosed, JournalError, StoreRefused
 from pullcord.journal.clock import Clock
 from pullcord.journal.evidence.anchor import Anchor
+from pullcord.journal.one_commit import Trouble, alone
+from pullcord.journal.optimistic import Contended, OptimisticTransaction
 from pullcord.journal.postgres.address import parsed
-from pullcord.journal.postgres.clock import KEEP, SHOWN, DatabaseClock
-from pullcord.journal.postgres.connection import Db, Link, Statement, ask, tell
+from pullcord.journal.postgres.clock import KEEP_UP, SHOWN, DatabaseClock
+from pullcord.journal.postgres.connection import Db, Link, ask
+from pullcord.journal.postgres.exchange import Exchanger
 from pullcord.journal.postgres.listener import PostgresListener
 from pullcord.journal.postgres.migration import make_ready
-from pullcord.journal.postgres.rows import Ends, PostgresTransaction, PostgresView
+from pullcord.journal.postgres.rows import PostgresLook
 from pullcord.journal.postgres.schema import MIGRATIONS, REWRITTEN
-from pullcord.journal.store import Scrubbed, Transaction, View
+from pullcord.journal.postgres.tables import PostgresTables
+from pullcord.journal.store import Job, Outcome, Scrubbed, Transaction, View
 
 T = TypeVar("T")
-_ENDS: Final = f"SELECT commits, records, texts, {SHOWN}"
-_SINCE: Final = (  # what others have committed since: which runs, and whether all of them say so
-    "ARRAY(SELECT unnest(c.runs) FROM commits c WHERE c.n > {0}), "
-    "(SELECT count(*) FROM commits c WHERE c.n > {0} AND c.runs IS NOT NULL)"
-)
 _HELD_S: Final = 5.0  # how long to wait for readers of what was before; longer ones are told of
 _AGAIN_S: Final = 0.05
 _STILL_S: Final = 10  # a writer that is silent for so long is stopped, suspended or gone
-COMMITS_KEPT: Final = 10_000  # so many are known by their tokens
 REWRITE_MAX_BYTES: Final = 64 * 1024 * 1024  # more than that would hold up writers for too long
 
 
@@ -60,48 +57,76 @@ class PostgresStore:
         self._clock = DatabaseClock(machine)
         self._closed = False
         self._anchor = Anchor(Path(self.beside))
-        self._readers: list[PostgresView] = []
+        self._readers: list[PostgresLook] = []
         self._readers_lock = threading.Lock()
         self._writing = threading.Lock()
-        self._pen: PostgresTransaction | None = None
-        self._number = 0
+        self._tables: PostgresTables | None = None
+        self._transaction: OptimisticTransaction | None = None
         self._make_side()
         try:
-            self._pen = PostgresTransaction(self._link.connect(), number=self._number)
-            self._clock.begin(make_ready(self._pen.db, self._link, migrations, make=make))
-            self._heard(ask(self._pen.db, f"{_ENDS} FROM store"))
+            db = self._link.connect()
+            try:
+                self._clock.begin(make_ready(db, self._link, migrations, make=make))
+                self._clock.hear(self._shown(db))
+            except BaseException:
+                db.close()
+                raise
         except psycopg.Error as error:
-            self._drop_pen()
             raise self._link.explained(error, "Opening") from error
-        except BaseException:
-            self._drop_pen()
-            raise
+        self._readers.append(PostgresLook(Exchanger(db), self._link.places, self._clock))
+
+    def _shown(self, db: Db) -> float:
+        shown = ask(db, f"{KEEP_UP}; SELECT {SHOWN} FROM store")
+        if shown is None:
+            raise StoreRefused(
+                self.name,
+                why=f"its schema {self._link.address.schema} is damaged (the table store is empty)",
+                instead="Keep it as evidence and restore a copy, or use another schema.",
+            )
+        return shown[0]
 
     @property
     def clock(self) -> Clock:
         return self._clock
 
     def write(self, job: Callable[[Transaction], T]) -> T:
+        [outcome] = self._carried_out([job])
+        if outcome.error is not None:
+            raise outcome.error
+        return cast("T", outcome.result)
+
+    def write_each(self, jobs: Sequence[Job]) -> list[Outcome]:
+        if len(jobs) == 1:
+            return [alone(self.write, jobs[0])]
+        try:
+            return self._carried_out(jobs)
+        except Trouble:
+            return [alone(self.write, job) for job in jobs]
+        except BaseException as error:  # not known to be durable: nobody may be told otherwise
+            return [Outcome(error=error) for _ in jobs]
+
+    def _carried_out(self, jobs: Sequence[Job]) -> list[Outcome]:
         with self._writing:
             if self._closed:
                 raise JournalClosed
             try:
-                pen = self._begin()
-                try:
-                    result = job(pen)
-                except BaseException:
-                    self._roll_back(pen)
-                    raise
-                if pen.written():
-                    self._commit(pen)
-                else:
-                    ask(pen.db, "ROLLBACK")  # nobody is to be told, and nothing is to be flushed
+                attempts = self._begun().attempts(jobs)
+                while True:
+                    try:
+                        next(attempts)
+                    except StopIteration as done:
+                        outcomes = done.value
+                        break
             except psycopg.Error as error:
-                self._drop_pen()
+                self._drop()
                 raise self._link.explained(error, "Writing to") from error
-            if pen.stopped:
-                self._anchor.note(pen.stopped)  # behind the commit: it may lag, never lead
-            return result
+            except Contended as error:
+                raise self._link.contended() from error
+            tables = self._tables
+            if tables and (stopped := tables.stopped):
+                self._anchor.note(stopped)  # behind the commit: it may lag, never lead
+                tables.stopped = None
+            return outcomes
 
     def read(self, job: Callable[[View], T]) -> T:
         with self.looking() as view:
@@ -115,7 +140,7 @@ class PostgresStore:
             try:
                 yield look
             finally:
-                self._end(look)
+                self._give_back(look)
         except psycopg.Error as error:
             raise self._link.explained(error, "Reading") from error
 
@@ -153,7 +178,7 @@ class PostgresStore:
             raise self._link.explained(error, "Listening to") from error
 
     def poke(self) -> None:
-        """Nothing to do: every commit notifies by itself, and nobody is told before it."""
+        """Nothing to do: whoever commits tells the others right behind it, on the same way."""
 
     def close(self) -> None:
         with self._writing:
@@ -162,147 +187,83 @@ class PostgresStore:
             self._closed = True
             with self._readers_lock:
                 for reader in self._readers:
-                    reader.db.close()
-            self._drop_pen()
+                    reader.line.db.close()
+            self._drop()
 
     # --- a transaction ---
 
-    def _begin(self) -> PostgresTransaction:
-        """Enter a write transaction, alone. A connection that was lost while nobody used it is
-        replaced: nothing of the job was sent yet."""
-        if self._pen is not None:
-            try:
-                return self._begin_on(self._pen)
-            except psycopg.Error:
-                if not self._pen.db.broken:
-                    raise
-                self._drop_pen()
-        pen = self._pen = PostgresTransaction(self._link.connect(), number=self._number)
-        return self._begin_on(pen)
-
-    def _begin_on(self, pen: PostgresTransaction) -> PostgresTransaction:
-        # The ledger's rules read first and write then, so a writer has to be alone from its first
-        # look on, over all machines. Who asks for the lock first has it first. READ COMMITTED,
-        # because each statement then sees what was committed before the lock was ours; a stricter
-        # level would look at the store as it was when we began to wait.
-        begin = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
-        # Only its own server can end one whose machine is gone: others would wait for hours.
-        still = f"SET LOCAL idle_in_transaction_session_timeout TO '{_STILL_S}s'"
-        lock = f"SELECT pg_advisory_xact_lock({self._link.lock})"
-        ends = f"{_ENDS}, {_SINCE.format(pen.left_at)} FROM store"
-        row = ask(pen.db, f"{begin}; {still}; {lock}; {ends}")
-        pen.begun(self._heard(row), *(row or ())[4:])
-        return pen
-
-    def _heard(self, row: tuple[Any, ...] | None) -> Ends:
-        if row is None:
-            raise StoreRefused(
-                self.name,
-                why=f"its schema {self._link.address.schema} is damaged (the table store is empty)",
-                instead="Keep it as evidence and restore a copy, or use another schema.",
+    def _begun(self) -> OptimisticTransaction:
+        """The transaction of this process. A connection that was lost while nobody used it is
+        replaced, and what was known along with it is asked for again."""
+        if self._tables is not None and self._tables.line.is_lost:
+            self._drop()
+        if self._transaction is None:
+            number = secrets.randbits(31)
+            line = Exchanger(self._link.connect_writer(number, still_s=_STILL_S))
+            self._tables = PostgresTables(
+                line,
+                self._clock,
+                tag=self._link.places,
+                channel=self._link.channel,
+                writer=number,
+                is_kept=self._is_kept,
             )
-        *ends, shown_s = row[:4]
-        self._clock.hear(shown_s)
-        return Ends(*ends)
+            self._transaction = OptimisticTransaction(self._tables)
+        return self._transaction
 
-    def _commit(self, pen: PostgresTransaction) -> None:
-        """Send what was written and the commit, in one exchange."""
-        # Everything that says "something has happened" is part of the transaction: where it ends,
-        # what the clock has shown, and the notification, which the server delivers at the commit.
-        number, token = pen.ends.commits + 1, secrets.token_hex(8)
-        ends: list[Statement] = [
-            (
-                f"UPDATE store SET commits = %s, records = %s, texts = %s, {KEEP}",
-                (number, *pen.position()),
-            ),
-            ("INSERT INTO commits VALUES (%s, %s, %s)", (number, token, pen.runs_written())),
-            ("DELETE FROM commits WHERE n = %s", (number - COMMITS_KEPT,)),
-            ("SELECT pg_notify(%s, '')", (self._link.channel,)),
-            ("COMMIT", ()),
-        ]
-        try:
-            tell(pen.db, [*pen.staged(), *ends])
-            pen.done()
-        except psycopg.Error as lost:  # (not every last word of a server is an OperationalError)
-            if pen.db.info.transaction_status is TransactionStatus.INERROR:
-                raise  # the server has said no
-            # Anything else may have come behind the commit: the last word of a server that ends
-            # between the commit and its answer, on a connection that still seems to be there.
-            self._drop_pen()
-            if not self._is_committed(number, token, lost):
-                raise
-
-    def _is_committed(self, number: int, token: str, lost: psycopg.Error) -> bool:
-        """Whether a commit was carried out whose answer was lost: whether the one of its number is
-        it. (The server's own name for it will not do: after a crash it may be another's.) Asked
-        behind the lock, which its transaction held to its end; and asked for as long as anybody
-        would wait for that lock, because a server that starts again is soon back, and nobody can go
-        on without it anyhow.
+    def _is_kept(self, writer: int, commits: int, lost: psycopg.Error) -> bool:
+        """Whether a commit was carried out whose answer got lost: whether its writer has made so
+        many. That is known for good when its connection is no more, and with it its lock. It is
+        asked for as long as anybody would wait: a server that starts again is soon back.
 
         Raises:
             StorageFailed: nobody can say.
         """
         until_s = time.monotonic() + self._busy_timeout_s
+        lock = f"{self._link.writers}, {writer}"
         while True:
             try:
-                pen = self._begin()
-                found = ask(pen.db, f"SELECT token FROM commits WHERE n = {number}")
-                self._roll_back(pen)
-                break
+                with contextlib.closing(self._link.connect()) as db:
+                    ask(
+                        db,
+                        "SELECT pg_terminate_backend(pid) FROM pg_locks "
+                        f"WHERE locktype = 'advisory' AND classid = {self._link.writers} "
+                        f"AND objid = {writer} AND objsubid = 2",
+                    )
+                    ask(db, f"SELECT pg_advisory_lock({lock})")
+                    found = ask(db, f"SELECT commits FROM writers WHERE id = {writer}")
+                return found is not None and found[0] >= commits
             except (psycopg.Error, JournalError):
-                self._drop_pen()
                 if time.monotonic() > until_s:
                     raise self._link.in_doubt(lost) from lost
                 time.sleep(_AGAIN_S)
-        if found is None and pen.ends.commits >= number:
-            raise self._link.in_doubt(lost)  # so many came after it that it was tidied up
-        return found == (token,)
 
-    def _roll_back(self, pen: PostgresTransaction) -> None:
-        pen.rolled_back()
-        with contextlib.suppress(psycopg.Error):
-            ask(pen.db, "ROLLBACK")
-
-    def _drop_pen(self) -> None:
-        """What the next one writes does not follow on this one's: somebody may come in between."""
-        if self._pen is not None:
-            self._number = self._pen.number() + 1
-            self._pen.db.close()
-            self._pen = None
+    def _drop(self) -> None:
+        if self._tables is not None:
+            self._tables.line.db.close()
+        self._tables = self._transaction = None
 
     # --- readers ---
 
-    def _reader(self) -> PostgresView:
+    def _reader(self) -> PostgresLook:
         while True:
             with self._readers_lock:
                 if self._closed:
                     raise JournalClosed
                 look = self._readers.pop() if self._readers else None
             if look is None:
-                return self._look_at(PostgresView(self._link.connect()))
-            try:
-                return self._look_at(look)
-            except psycopg.OperationalError:  # lost while nobody used it
-                look.db.close()
+                line = Exchanger(self._link.connect())
+                return PostgresLook(line, self._link.places, self._clock)
+            if not look.line.is_lost:
+                return look
 
-    def _look_at(self, look: PostgresView) -> PostgresView:
-        begin = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
-        look.ends = self._heard(ask(look.db, f"{begin}; {_ENDS} FROM store"))
-        return look
-
-    def _end(self, look: PostgresView) -> None:
+    def _give_back(self, look: PostgresLook) -> None:
         """Also if the job has raised: that is no trouble of the connection's."""
-        try:
-            ask(look.db, "COMMIT")
-        except BaseException:
-            look.db.close()
-            raise
-        self._give_back(look)
-
-    def _give_back(self, look: PostgresView) -> None:
+        with contextlib.suppress(psycopg.Error):
+            look.is_over()
         with self._readers_lock:
-            if self._closed:
-                look.db.close()
+            if self._closed or look.line.db.closed:
+                look.line.db.close()
             else:
                 self._readers.append(look)
 

@@ -14,9 +14,13 @@ NOW: Final = "(extract(epoch FROM clock_timestamp())::float8)"
 SHOWN: Final = f"greatest(seen_s, {NOW} + ahead_s)"
 """What the store's clock shows. A server whose clock is set back does not set this one back: it
 goes on from where it was, ahead of the server's by `ahead_s` from then on."""
-KEEP: Final = (
-    f"seen_s = greatest(seen_s, {NOW} + ahead_s), ahead_s = greatest(ahead_s, seen_s - {NOW})"
+KEEP_UP: Final = (  # once a second is enough, by whoever comes first: nobody waits for the others
+    f"UPDATE store SET seen_s = greatest(seen_s, {NOW} + ahead_s), "
+    f"ahead_s = greatest(ahead_s, seen_s - {NOW}) "
+    f"WHERE seen_s < {NOW} + ahead_s - 1 OR seen_s > {NOW} + ahead_s"
 )
+"""Notes what it has shown. After the server's clock was set back, it may go back by as long as
+nobody has noted it: about a second. Then a lease ends later for others than for its owner."""
 
 
 class DatabaseClock:

@@ -1,7 +1,6 @@
 """A connection to the server of a PostgreSQL store: what every one of them is asked to keep to, and
 what it means to a caller that one fails."""
 
-from collections.abc import Sequence
 from hashlib import sha256
 from typing import Any, Final, LiteralString, TypeAlias, cast
 
@@ -13,8 +12,6 @@ from pullcord.errors import JournalError, StorageFailed, StoreRefused
 from pullcord.journal.postgres.address import DatabaseAddress
 
 Db: TypeAlias = "psycopg.Connection[tuple[Any, ...]]"
-Statement: TypeAlias = tuple[str, Sequence[Any]]
-"""One statement, and the values of its placeholders."""
 _MANNERS: Final = {
     "application_name": "pullcord",
     # A server that is gone without a word is noticed, and not waited for until a router gives up.
@@ -33,7 +30,10 @@ class Link:
         self._busy_timeout_s = busy_timeout_s
         # One number per schema: advisory locks are kept apart by database already.
         name = f"pullcord {address.schema}".encode()
-        self.lock = int.from_bytes(sha256(name).digest()[:8], "big", signed=True)
+        digest = sha256(name).digest()
+        self.lock = int.from_bytes(digest[:8], "big", signed=True)
+        self.places = int.from_bytes(digest[8:12], "big") >> 1  # locks of places have this first
+        self.writers = int.from_bytes(digest[12:16], "big") >> 1  # locks of living writers
         self.channel = f"pullcord_{address.schema}"
 
     def connect(self) -> Db:
@@ -48,6 +48,26 @@ class Link:
         db = psycopg.connect(**params, autocommit=True)  # transactions are ours to begin and end
         try:
             self._prepare(db)
+        except BaseException:
+            db.close()
+            raise
+        return db
+
+    def connect_writer(self, number: int, *, still_s: float) -> Db:
+        """A connection that writes, by the number under which its commits are counted.
+
+        It holds a lock with that number: who has it, knows that the connection is no more. If its
+        process stands still in a transaction for so long, the server ends it: only that can.
+        """
+        db = self.connect()
+        try:
+            ask(
+                db,
+                f"SET idle_in_transaction_session_timeout TO {round(still_s * 1000)}; "
+                # Everything is found by its key, whatever the statistics of the tables say.
+                "SET plan_cache_mode TO force_generic_plan; SET enable_seqscan TO off; "
+                f"SET jit TO off; SELECT pg_advisory_lock({self.writers}, {number})",
+            )
         except BaseException:
             db.close()
             raise
@@ -116,6 +136,15 @@ class Link:
                 pass
         return StorageFailed(what, path=self.address.name, why=why, instead=instead)
 
+    def contended(self) -> StorageFailed:
+        """Return what it means that others came between, again and again."""
+        return StorageFailed(
+            "Writing to",
+            path=self.address.name,
+            why="others came first, again and again",
+            instead="Nothing of it was written. Send it again.",
+        )
+
     def in_doubt(self, error: psycopg.Error) -> StorageFailed:
         """Return what it means that nobody has heard what became of a commit."""
         said = self.address.said(str(error))
@@ -134,10 +163,3 @@ def ask(db: Db, statements: str) -> tuple[Any, ...] | None:
     while cursor.nextset():
         pass
     return cursor.fetchone() if cursor.description else None
-
-
-def tell(db: Db, statements: Sequence[Statement]) -> None:
-    """Carry out statements whose answers nobody needs, in one way to the server and back."""
-    with db.pipeline():
-        for statement, bindings in statements:
-            db.execute(cast("LiteralString", statement), bindings or None)

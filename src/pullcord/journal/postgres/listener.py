@@ -4,19 +4,25 @@ import contextlib
 import os
 import select
 import time
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 import psycopg
 
 from pullcord.errors import JournalError
-from pullcord.journal.postgres.clock import KEEP, NOW
+from pullcord.journal.postgres.clock import KEEP_UP
 from pullcord.journal.postgres.connection import Db, Link, ask
 
 _LOOK_S: Final = 1.0  # how often it looks for itself: a pooler, say, may swallow notifications
 _AGAIN_S: Final = (0.05, 1.0)  # between attempts to reach a server that is away: at first, at most
 
-_COMMITS: Final = (  # if its clock was set back and nobody writes, the store's would stand still
-    f"UPDATE store SET {KEEP} WHERE seen_s > {NOW} + ahead_s; SELECT commits FROM store"
+# By the last place it is known that something was committed unheard. And nobody else may be there
+# to see that the server's clock was set back.
+_LOOK: Final = f"{KEEP_UP}; SELECT last_value FROM places"
+_TIDY: Final = (  # what is left of the connections that ended
+    "DELETE FROM writers WHERE since < now() - interval '1 day' AND id NOT IN "
+    "(SELECT objid::int8 FROM pg_locks WHERE locktype = 'advisory' AND classid = {} "
+    "AND objsubid = 2)"
 )
 
 
@@ -27,7 +33,9 @@ class PostgresListener:
     def __init__(self, link: Link, *, look_s: float = _LOOK_S) -> None:
         self._link, self._look_s = link, look_s
         self._nudge = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
-        self._commits, self._is_said = -1, False
+        self._place, self._looked_at = -1, 0.0
+        self._said: list[str] = []  # what was notified, and not handed on yet
+        self._named: dict[str, int] = {}
         self._away_s = _AGAIN_S[0]
         self._db: Db | None = None
         try:
@@ -38,6 +46,7 @@ class PostgresListener:
 
     def wait(self, timeout_s: float) -> bool:
         until = time.monotonic() + timeout_s
+        self._named = {}
         while True:
             left = max(until - time.monotonic(), 0.0)
             try:
@@ -50,6 +59,9 @@ class PostgresListener:
             if time.monotonic() >= until:
                 return False
 
+    def named(self) -> Mapping[str, int]:
+        return self._named
+
     def wake(self) -> None:
         os.eventfd_write(self._nudge, 1)
 
@@ -60,31 +72,35 @@ class PostgresListener:
     def _connect(self) -> None:
         db = self._link.connect()
         try:
-            db.add_notify_handler(self._say)
+            db.add_notify_handler(lambda said: self._said.append(said.payload))
             ask(db, f'LISTEN "{self._link.channel}"')
-            self._commits = _commits(db)
+            ask(db, _TIDY.format(self._link.writers))
+            self._place = _last_place(db)
         except BaseException:
             db.close()
             raise
-        self._db, self._away_s = db, _AGAIN_S[0]
+        self._db, self._away_s, self._looked_at = db, _AGAIN_S[0], time.monotonic()
 
     def _listen(self, left_s: float) -> bool:
         """Whether something was said, or has happened unsaid."""
         assert self._db
-        if self._sleep(min(left_s, self._look_s), self._db.fileno()):
+        due_s = max(self._looked_at + self._look_s - time.monotonic(), 0.0)
+        if not self._said and self._sleep(min(left_s, due_s), self._db.fileno()):
             return True
         self._db.pgconn.consume_input()
-        while self._db.pgconn.notifies():
-            self._is_said = True
-        if not self._is_said:
-            before, self._commits = self._commits, _commits(self._db)
-            return self._commits != before or self._is_said
-        self._is_said = False
+        while notified := self._db.pgconn.notifies():
+            self._said.append(notified.extra.decode())
+        if time.monotonic() >= self._looked_at + self._look_s:
+            before, self._place = self._place, _last_place(self._db)
+            self._looked_at = time.monotonic()
+            if self._place != before:
+                self._said.clear()  # they are found with the rest
+                return True
+        if not self._said:
+            return False
+        self._named = _named(self._said)
+        self._said.clear()
         return True
-
-    def _say(self, _: psycopg.Notify) -> None:
-        """A notification that came along with an answer."""
-        self._is_said = True
 
     def _return(self, left_s: float) -> bool:
         """Wait a little and try to reach the server. Whether it is back, or somebody calls."""
@@ -106,11 +122,24 @@ class PostgresListener:
         return False
 
     def _lose(self) -> None:
+        self._said.clear()
         if self._db:
             self._db.close()
             self._db = None
 
 
-def _commits(db: Db) -> int:
-    row = ask(db, _COMMITS)
+def _named(said: Iterable[str]) -> dict[str, int]:
+    """The runs that notifications name. Empty: one of them has named none."""
+    named = dict[str, int]()
+    for words in said:
+        if not words:
+            return {}
+        for word in words.split():
+            run_id, _, seq = word.rpartition(":")
+            named[run_id] = max(int(seq), named.get(run_id, 0))
+    return named
+
+
+def _last_place(db: Db) -> int:
+    row = ask(db, _LOOK)
     return row[0] if row else -1

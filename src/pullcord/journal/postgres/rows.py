@@ -1,15 +1,13 @@
-"""The statements of the PostgreSQL store: rows in, rows out. Every rule is in `ledger`."""
+"""Reading the tables of the PostgreSQL store: rows out. Every rule is in `ledger`."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Final, LiteralString, NamedTuple, cast
-
-import msgspec
+from typing import Any, Final
 
 from pullcord.core.states import LIVING, NEEDS_OWNER, RunState
 from pullcord.journal.chain import GENESIS, Row
-from pullcord.journal.postgres.connection import Db, Statement
+from pullcord.journal.postgres.clock import SHOWN, DatabaseClock
+from pullcord.journal.postgres.exchange import SYNC, Exchanger, Prepared, Rows, Said
 from pullcord.journal.store import (
-    INLINE_MAX_BYTES,
     Head,
     Holder,
     HookPlace,
@@ -20,456 +18,327 @@ from pullcord.journal.store import (
     StoredAck,
 )
 
-_NUM: Final = "SELECT num FROM runs WHERE run_id = %s"
-_RUN: Final = (  # with the run's last record, so that a look at a run is one way to the server
+PLACES: Final = 2**31
+"""Places are locked by number, modulo this: a lock has no room for more."""
+_NUM: Final = "SELECT num FROM runs WHERE run_id = $1"
+RUN: Final = (  # with the run's last record, so that a look at a run is one way to the server
     "SELECT run_id, agent, thread, parent, created_at_ms, state, epoch, owner, lease_boot, "
     "lease_until_s, lease_from_s, due_ms, "
-    "l.seq, l.hash, l.at_ms, l.at_ms - coalesce(l.drift_ms, 0) "
+    "l.seq, l.hash, l.at_ms, l.at_ms - coalesce(l.drift_ms, 0), version "
     "FROM runs LEFT JOIN LATERAL (SELECT seq, hash, at_ms, drift_ms FROM records WHERE run = num "
     "ORDER BY seq DESC LIMIT 1) l ON true"
 )
+FIND: Final = Prepared(f"{RUN} WHERE run_id = $1", "text")
 _EACH: Final = (
-    "FROM unnest(%s::text[], %s::bigint[]) WITH ORDINALITY w (run_id, seq, n) "
+    "FROM unnest($1, $2) WITH ORDINALITY w (run_id, seq, n) "
     "LEFT JOIN runs u ON u.run_id = w.run_id "
     "LEFT JOIN records r ON r.run = u.num AND r.seq = w.seq ORDER BY w.n"
 )
-_HASHES: Final = f"SELECT r.hash {_EACH}"
-_PLACES: Final = f"SELECT coalesce(r.pos, 0) {_EACH}"
-_STRAYS: Final = (  # from one run to the next by the index: not every record is looked at
+_HASHES: Final = Prepared(f"SELECT r.hash {_EACH}", "text[] int8[]")
+_PLACES_OF: Final = Prepared(f"SELECT coalesce(r.pos, 0) {_EACH}", "text[] int8[]")
+_STRAYS: Final = Prepared(  # from one run to the next by the index: not every record is looked at
     "WITH RECURSIVE named(run) AS (SELECT min(run) FROM records UNION ALL "
     "SELECT (SELECT min(run) FROM records r WHERE r.run > n.run) FROM named n "
     "WHERE n.run IS NOT NULL) SELECT run FROM named "
-    "WHERE run IS NOT NULL AND run NOT IN (SELECT num FROM runs) LIMIT %s"
+    "WHERE run IS NOT NULL AND run NOT IN (SELECT num FROM runs) LIMIT $1",
+    "int8",
 )
-_OF_STATE: Final = (  # one index walk per state, each at most `limit` long
-    "SELECT num FROM unnest(%s::text[]) s (state), LATERAL (SELECT num FROM runs "
-    "WHERE runs.state = s.state AND num < %s ORDER BY num DESC LIMIT %s) f"
+_OF_STATE: Final = Prepared(  # one index walk per state, each at most as long as the answer
+    f"{RUN} WHERE num IN (SELECT num FROM unnest($1) s (state), LATERAL (SELECT num FROM runs "
+    "WHERE runs.state = s.state AND num < $2 ORDER BY num DESC LIMIT $3) f) "
+    "ORDER BY num DESC LIMIT $3",
+    "text[] int8 int8",
 )
-_OF_THREAD: Final = (
-    "SELECT num FROM runs WHERE thread = %s AND state = ANY(%s) AND num < %s "
-    "ORDER BY num DESC LIMIT %s"
+_OF_THREAD: Final = Prepared(
+    f"{RUN} WHERE thread = $4 AND state = ANY($1) AND num < $2 ORDER BY num DESC LIMIT $3",
+    "text[] int8 int8 text",
 )
-_PAYLOAD: Final = "coalesce(payload, (SELECT data FROM blobs b WHERE b.digest = r.digest))"
-_REMEMBERED: Final = 1024  # ends of runs
-_LIVING: Final = [str(state) for state in LIVING]
-_NEEDS_OWNER: Final = [str(state) for state in NEEDS_OWNER]
+PAYLOAD: Final = "coalesce(r.payload, (SELECT data FROM blobs b WHERE b.digest = r.digest))"
+ROW: Final = (
+    f"r.seq, r.at_ms, r.epoch, {PAYLOAD}, coalesce(r.digest, r.covered), r.hash, r.drift_ms"
+)
+_ROWS: Final = Prepared(
+    f"SELECT {ROW} FROM records r WHERE run = ({_NUM}) AND seq > $2 ORDER BY seq LIMIT $3",
+    "text int8 int8",
+)
+_CLAIMABLE: Final = Prepared(
+    "SELECT run_id FROM runs r WHERE state = ANY($1) AND agent = ANY($2) "
+    "AND (lease_boot <> $3 OR lease_until_s <= $4) "
+    "AND (parent IS NOT NULL OR NOT EXISTS (SELECT 1 FROM runs e WHERE e.thread = r.thread "
+    "AND e.num < r.num AND e.parent IS NULL AND e.state = ANY($5))) ORDER BY num LIMIT $6",
+    "text[] text[] text float8 text[] int8",
+)
+_ELDEST: Final = Prepared(
+    "SELECT run_id FROM runs WHERE thread = $1 AND parent IS NULL AND state = ANY($2) "
+    "AND run_id <> ALL($3) ORDER BY num LIMIT 1",
+    "text text[] text[]",
+)
+_KEPT: Final = Prepared(
+    "SELECT num, run_id, agent, thread, parent, state, epoch FROM runs "
+    "WHERE num >= $1 AND ($2 = '' OR run_id = $2) ORDER BY num LIMIT $3",
+    "int8 text int8",
+)
+_STOPS: Final = "SELECT n, run, at_ms, payload, digest, hash FROM stops"
+_LIVE: Final = f"FROM live WHERE run = ({_NUM})"
+_CHANGED: Final = Prepared(
+    "SELECT run_id, (SELECT max(seq) FROM records WHERE run = num) FROM runs "
+    "WHERE num IN (SELECT run FROM records WHERE pos > $1 "
+    "UNION SELECT run FROM live WHERE pos > $2)",
+    "int8 int8",
+)
+_COMMITTED: Final = Prepared(
+    "SELECT pos, run_id, seq FROM records JOIN runs ON num = run WHERE pos > $1 "
+    "ORDER BY pos LIMIT $2",
+    "int8 int8",
+)
+LAST_PLACE: Final = Prepared("SELECT last_value FROM places")
+TAKEN: Final = Prepared(  # the places behind which somebody may still commit: see PLACE in `tables`
+    "SELECT objid::int8 FROM pg_locks WHERE locktype = 'advisory' AND classid = $1::text::oid "
+    "AND objsubid = 2 AND database = (SELECT oid FROM pg_database "
+    "WHERE datname = current_database())",
+    "text",
+)
+CLOCK: Final = Prepared(f"SELECT {SHOWN} FROM store")
+_BEGIN: Final = Prepared("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+LIVING_STATES: Final = sorted(LIVING)
+_NEED_OWNER: Final = sorted(NEEDS_OWNER)
 
 
-class Ends(NamedTuple):
-    """Where the store ends, in one transaction: its row in the table `store`."""
+def settled(last: Rows, taken: Rows) -> int:
+    """Return the place up to which everything is committed that ever will be.
 
-    commits: int
-    records: int  # the last place in the order of commit
-    texts: int  # the last place of live text that was ever given
+    `last` was asked for before `taken`, and both before the look that relies on it.
+    """
+    [[end]] = last
+    return min([end, *(end - (end - place) % PLACES for (place,) in taken)])
 
 
 class PostgresView:
-    """A view through one connection, in one transaction. Used by one thread at a time."""
+    """A view through one connection. Each question is answered by what is committed when it comes,
+    unless the connection is in a transaction. Used by one thread at a time."""
 
-    def __init__(self, db: Db) -> None:
-        self.db = db
-        self.ends = Ends(0, 0, 0)
+    def __init__(self, line: Exchanger, tag: int) -> None:
+        """`tag`: by which the locks of this store's places are known."""
+        self.line = line
+        self._tag = str(tag)
 
-    def _run(self, statement: str, bindings: Sequence[Any] = ()) -> Any:
-        # Binary: bytes come as they are, and not as twice as many digits.
-        return self.db.execute(cast("LiteralString", statement), bindings, binary=True)
+    def ask(self, statement: Prepared, *values: Any) -> Rows:
+        """Return the rows that answer a question."""
+        return self.line.exchange((statement, values))[0]
 
-    def _one(self, statement: str, bindings: Sequence[Any] = ()) -> tuple[Any, ...] | None:
-        return self._run(statement, bindings).fetchone()
+    def _ask_from_the_end(self, statement: Prepared, *values: Any) -> tuple[int, Rows]:
+        """The same, and where the store had ended before."""
+        last, taken, found = self.line.exchange(*self._where_it_ends(), (statement, values))
+        return settled(last, taken), found
 
-    def _all(self, statement: str, bindings: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        return self._run(statement, bindings).fetchall()
+    def _where_it_ends(self) -> tuple[Said, Said]:
+        return (LAST_PLACE, ()), (TAKEN, (self._tag,))
+
+    def _one(self, sql: str, types: str, *values: Any) -> tuple[Any, ...] | None:
+        found = self.ask(Prepared(sql, types), *values)
+        return found[0] if found else None
 
     def head(self, run_id: str) -> Head | None:
-        row = self._one(f"{_RUN} WHERE run_id = %s", (run_id,))
-        return _head(row) if row else None
+        found = self.ask(FIND, run_id)
+        return head_of(found[0]) if found else None
 
     def beginning_with(self, prefix: str, *, limit: int) -> list[str]:
-        rows = self._all(
-            "SELECT run_id FROM runs WHERE run_id >= %s AND run_id < %s ORDER BY run_id LIMIT %s",
-            (prefix, prefix + "\x7f", limit),  # ids are ASCII
+        between = Prepared(
+            "SELECT run_id FROM runs WHERE run_id >= $1 AND run_id < $2 ORDER BY run_id LIMIT $3",
+            "text text int8",
         )
-        return [row[0] for row in rows]
+        found = self.ask(between, prefix, prefix + "\x7f", limit)  # ids are ASCII
+        return [run_id for (run_id,) in found]
 
     def heads(
         self, *, states: Iterable[RunState], thread: str | None, before: str | None, limit: int
     ) -> list[Head]:
         wanted = [str(state) for state in states]
-        row = self._one(_NUM, (before,)) if before is not None else None
+        row = self._one(_NUM, "text", before) if before is not None else None
         bound = row[0] if row else 2**62
-        found, bindings = _OF_STATE, [wanted, bound, limit]
-        if thread is not None:
-            found, bindings = _OF_THREAD, [thread, wanted, bound, limit]
-        rows = self._all(
-            f"{_RUN} WHERE num IN ({found}) ORDER BY num DESC LIMIT %s", [*bindings, limit]
-        )
-        return [_head(row) for row in rows]
+        if thread is None:
+            found = self.ask(_OF_STATE, wanted, bound, limit)
+        else:
+            found = self.ask(_OF_THREAD, wanted, bound, limit, thread)
+        return [head_of(row) for row in found]
 
     def kept(self, *, since: int, limit: int, run: str | None = None) -> list[Kept]:
-        found = self._all(
-            "SELECT num, run_id, agent, thread, parent, state, epoch FROM runs "
-            "WHERE num >= %s AND (%s::text IS NULL OR run_id = %s) ORDER BY num LIMIT %s",
-            (since, run, run, limit),
-        )
-        return list(map(Kept._make, found))
+        return [Kept(*row) for row in self.ask(_KEPT, since, run or "", limit)]
 
     def strays(self, *, limit: int) -> list[str]:
-        return [f"number {row[0]}" for row in self._all(_STRAYS, (limit,))]
+        return [f"number {run}" for (run,) in self.ask(_STRAYS, limit)]
 
     def claimable(self, *, boot: str, now_s: float, agents: Iterable[str], limit: int) -> list[str]:
-        rows = self._all(
-            "SELECT run_id FROM runs r WHERE state = ANY(%s) AND agent = ANY(%s) "
-            "AND (lease_boot <> %s OR lease_until_s <= %s) "
-            "AND (parent IS NOT NULL OR NOT EXISTS (SELECT 1 FROM runs e WHERE e.thread = r.thread "
-            "AND e.num < r.num AND e.parent IS NULL AND e.state = ANY(%s))) ORDER BY num LIMIT %s",
-            (_NEEDS_OWNER, list(agents), boot, now_s, _LIVING, limit),
-        )
-        return [row[0] for row in rows]
+        found = self.ask(_CLAIMABLE, _NEED_OWNER, list(agents), boot, now_s, LIVING_STATES, limit)
+        return [run_id for (run_id,) in found]
 
     def eldest(self, thread: str) -> str | None:
-        row = self._one(
-            "SELECT run_id FROM runs WHERE thread = %s AND parent IS NULL AND state = ANY(%s) "
-            "ORDER BY num LIMIT 1",
-            (thread, _LIVING),
-        )
-        return row[0] if row else None
+        return self.eldest_besides(thread, ())
+
+    def eldest_besides(self, thread: str, others: Iterable[str]) -> str | None:
+        """Return the eldest run of a thread that is none of those."""
+        found = self.ask(_ELDEST, thread, LIVING_STATES, list(others))
+        return found[0][0] if found else None
 
     def due(self, *, agents: Iterable[str], limit: int) -> list[tuple[str, int]]:
-        rows = self._all(
-            "SELECT run_id, due_ms FROM runs WHERE due_ms > 0 AND agent = ANY(%s) "
-            "ORDER BY due_ms LIMIT %s",
-            (list(agents), limit),
+        timed = Prepared(
+            "SELECT run_id, due_ms FROM runs WHERE due_ms > 0 AND agent = ANY($1) "
+            "ORDER BY due_ms LIMIT $2",
+            "text[] int8",
         )
-        return [(row[0], row[1]) for row in rows]
+        return [(run_id, due_ms) for run_id, due_ms in self.ask(timed, list(agents), limit)]
 
     def owners(self) -> list[str]:
-        return [row[0] for row in self._all("SELECT DISTINCT owner FROM runs WHERE owner > ''")]
+        held = Prepared("SELECT DISTINCT owner FROM runs WHERE owner > ''")
+        return [owner for (owner,) in self.ask(held)]
 
     def rows(self, run_id: str, *, after_seq: int, limit: int) -> list[Row]:
-        found = self._all(
-            f"SELECT seq, at_ms, epoch, {_PAYLOAD}, coalesce(digest, covered), hash, drift_ms "
-            f"FROM records r WHERE run = ({_NUM}) AND seq > %s ORDER BY seq LIMIT %s",
-            (run_id, after_seq, limit),
-        )
-        return list(map(Row._make, found))
+        return [Row(*row) for row in self.ask(_ROWS, run_id, after_seq, limit)]
 
     def hashes_of(self, records: Sequence[tuple[str, int]]) -> list[bytes | None]:
-        wanted = [run for run, _ in records], [seq for _, seq in records]
-        return [row[0] for row in self._all(_HASHES, wanted)]
+        found = self.ask(_HASHES, [run for run, _ in records], [seq for _, seq in records])
+        return [digest for (digest,) in found]
 
     def places(self, records: Sequence[tuple[str, int]]) -> list[int]:
-        wanted = [run for run, _ in records], [seq for _, seq in records]
-        return [row[0] for row in self._all(_PLACES, wanted)]
+        found = self.ask(_PLACES_OF, [run for run, _ in records], [seq for _, seq in records])
+        return [place for (place,) in found]
 
     def weight(self, run_id: str) -> int:
-        row = self._one(
-            f"SELECT sum(length({_PAYLOAD}))::bigint FROM records r WHERE run = ({_NUM})",
-            (run_id,),
-        )
+        sql = f"SELECT sum(length({PAYLOAD}))::int8 FROM records r WHERE run = ({_NUM})"
+        row = self._one(sql, "text", run_id)
         return (row[0] if row else None) or 0
 
     def snapshot(self, run_id: str) -> Snapshot | None:
-        row = self._one(
-            f"SELECT seq, hash, format, data FROM snapshots WHERE run = ({_NUM})", (run_id,)
-        )
+        sql = f"SELECT seq, hash, format, data FROM snapshots WHERE run = ({_NUM})"
+        row = self._one(sql, "text", run_id)
         return Snapshot(*row) if row else None
 
     def ack(self, run_id: str, key: str) -> StoredAck | None:
-        row = self._one(
-            f"SELECT digest, ack FROM acks WHERE run = ({_NUM}) AND key = %s", (run_id, key)
-        )
+        sql = f"SELECT digest, ack FROM acks WHERE run = ({_NUM}) AND key = $2"
+        row = self._one(sql, "text text", run_id, key)
         return StoredAck(*row) if row else None
 
     def live(self, run_id: str, *, after_pos: int) -> list[LiveText]:
-        rows = self._all(
-            "SELECT pos, part, start, said, after_seq FROM live "
-            f"WHERE run = ({_NUM}) AND pos > %s ORDER BY pos",
-            (run_id, after_pos),
+        said = Prepared(
+            f"SELECT pos, part, start, said, after_seq {_LIVE} AND pos > $2 ORDER BY pos",
+            "text int8",
         )
-        return [LiveText(p, part, at, said.decode(), seq) for p, part, at, said, seq in rows]
+        return [live_of(row) for row in self.ask(said, run_id, after_pos)]
 
     def live_said(self, run_id: str, part: str) -> str:
-        rows = self._all(
-            f"SELECT said FROM live WHERE run = ({_NUM}) AND part = %s ORDER BY start",
-            (run_id, part),
-        )
-        return b"".join(said for (said,) in rows).decode()
+        said = Prepared(f"SELECT said {_LIVE} AND part = $2 ORDER BY start", "text text")
+        return b"".join(text for (text,) in self.ask(said, run_id, part)).decode()
 
     def live_end(self, run_id: str, part: str) -> int:
-        row = self._one(
-            f"SELECT start, said FROM live WHERE run = ({_NUM}) AND part = %s "
-            "ORDER BY start DESC LIMIT 1",
-            (run_id, part),
-        )
+        sql = f"SELECT start, said {_LIVE} AND part = $2 ORDER BY start DESC LIMIT 1"
+        row = self._one(sql, "text text", run_id, part)
         return row[0] + len(row[1].decode()) if row else 0
 
     def stops(self, *, after: int, limit: int, run: str | None = None) -> list[StopRow]:
-        about = "" if run is None else "AND run = %s "
-        found = self._all(
-            "SELECT n, run, at_ms, payload, digest, hash FROM stops "
-            f"WHERE n > %s {about}ORDER BY n LIMIT %s",
-            (after, limit) if run is None else (after, run, limit),
+        if run is None:
+            all_of_them = Prepared(f"{_STOPS} WHERE n > $1 ORDER BY n LIMIT $2", "int8 int8")
+            return [StopRow(*row) for row in self.ask(all_of_them, after, limit)]
+        about = Prepared(
+            f"{_STOPS} WHERE n > $1 AND run = $3 ORDER BY n LIMIT $2", "int8 int8 text"
         )
-        return list(map(StopRow._make, found))
+        return [StopRow(*row) for row in self.ask(about, after, limit, run)]
 
     def stop_head(self) -> tuple[int, bytes] | None:
-        row = self._one("SELECT n, hash FROM stops ORDER BY n DESC LIMIT 1")
+        row = self._one("SELECT n, hash FROM stops ORDER BY n DESC LIMIT 1", "")
         return (row[0], row[1]) if row else None
 
     def boot_base(self, boot: str) -> int | None:
-        row = self._one("SELECT base_ms FROM boots WHERE boot = %s", (boot,))
+        row = self._one("SELECT base_ms FROM boots WHERE boot = $1", "text", boot)
         return row[0] if row else None
 
     def latest_ms(self) -> int:
-        row = self._one("SELECT max(at_ms - coalesce(drift_ms, 0)) FROM records")
+        row = self._one("SELECT max(at_ms - coalesce(drift_ms, 0)) FROM records", "")
         return (row[0] if row else None) or 0
 
-    def hook(self, name: str) -> HookPlace | None:
-        row = self._one(
-            "SELECT pos, owner, lease_boot, lease_until_s, lease_from_s FROM hooks WHERE name = %s",
-            (name,),
-        )
+    def hook(self, name: str, *, lock: str = "") -> HookPlace | None:
+        sql = f"SELECT {HOOK} FROM hooks WHERE name = $1 {lock}"
+        row = self._one(sql, "text", name)
         return HookPlace(row[0], Holder(*row[1:])) if row else None
 
-    def committed(self, *, after_pos: int, limit: int) -> list[tuple[int, str, int]]:
-        rows = self._all(
-            "SELECT pos, run_id, seq FROM records JOIN runs ON num = run WHERE pos > %s "
-            "ORDER BY pos LIMIT %s",
-            (after_pos, limit),
-        )
-        return [(pos, run_id, seq) for pos, run_id, seq in rows]
-
     def position(self) -> tuple[int, int]:
-        return self.ends.records, self.ends.texts
+        end = settled(*self.line.exchange(*self._where_it_ends()))
+        return end, end
+
+    def committed(self, *, after_pos: int, limit: int) -> list[tuple[int, str, int]]:
+        end, found = self._ask_from_the_end(_COMMITTED, after_pos, limit)
+        return [(pos, run_id, seq) for pos, run_id, seq in found if pos <= end]
 
     def changed(self, since: tuple[int, int]) -> tuple[tuple[int, int], dict[str, int]]:
-        rows = self._all(
-            "SELECT run_id, (SELECT max(seq) FROM records WHERE run = num) FROM runs "
-            "WHERE num IN (SELECT run FROM records WHERE pos > %s "
-            "UNION SELECT run FROM live WHERE pos > %s)",
-            since,
-        )
-        return self.position(), dict(rows)
+        """The mark is the place behind which somebody may still commit. What has been committed
+        beyond it is told at once, and then once more."""
+        end, found = self._ask_from_the_end(_CHANGED, *since)
+        return (end, end), dict(found)
 
 
-class PostgresTransaction(PostgresView):
-    """A look that can change the store. Places are counted here, and kept in the table `store` by
-    the same commit: a transaction that is rolled back has used up none, and none can be seen before
-    a smaller one, because whoever counts is alone.
+HOOK: Final = "pos, owner, lease_boot, lease_until_s, lease_from_s"
 
-    What it writes waits until it reads or commits. So the server never waits in the middle of a
-    statement for a writer that stands still: it would not end that one.
 
-    It remembers where runs end from one transaction to the next. Each commit names the runs that it
-    has written to, so only the runs that others have written to meanwhile are read anew."""
+class PostgresLook(PostgresView):
+    """One consistent look. Its first question begins it, on the same way to the server.
 
-    def __init__(self, db: Db, *, number: int) -> None:
-        super().__init__(db)
-        self.stopped: StopRow | None = None  # the last that this transaction has added to the log
-        self.left_at = -1  # the last commit that it knows of (-1: nothing is known)
-        self._number = number
-        self._written = 0
-        self._heads: dict[str, Head] = {}
-        self._runs: set[str] | None = set()  # those that it has written to; None: too many to name
-        self._staged: list[Statement] = []
+    Where the store ends has to be asked first, and is the same from then on: a writer that has
+    drawn an earlier place and commits later would be missed by whoever went on from there.
+    """
 
-    def begun(self, ends: Ends, runs: Sequence[str], known: int) -> None:
-        """At the start of a transaction. `runs`: those that others have written to since the last
-        one, as `known` of their commits tell."""
-        is_told_all = self.left_at >= 0 and known == ends.commits - self.left_at
-        if not is_told_all or len(self._heads) > _REMEMBERED:
-            self._heads.clear()
-        self._forget(runs)
-        self._number += 1 if ends.commits == self.left_at else 2
-        self.ends, self.stopped, self.left_at = ends, None, ends.commits
-        self._written, self._runs, self._staged = 0, set(), []
+    def __init__(self, line: Exchanger, tag: int, clock: DatabaseClock) -> None:
+        super().__init__(line, tag)
+        self._clock = clock
+        self._is_begun = False
+        self._end: int | None = None
 
-    def done(self) -> None:
-        """It is committed, and was alone."""
-        self.left_at += 1
+    def is_over(self) -> None:
+        """Leave the look. Nobody waits for the server's answer to that."""
+        if self._is_begun:
+            self.line.leave("COMMIT")
+        self._is_begun, self._end = False, None
 
-    def rolled_back(self) -> None:
-        self._number += 1
-        if self._runs is None:
-            self._heads.clear()
-        self._forget(self._runs or ())
+    def ask(self, statement: Prepared, *values: Any) -> Rows:
+        if self._is_begun:
+            return super().ask(statement, *values)
+        return self._begun_with((statement, values))
 
-    def _forget(self, runs: Iterable[str]) -> None:
-        for run_id in runs:
-            self._heads.pop(run_id, None)
+    def _begun_with(self, *said: Said) -> Rows:
+        *_, shown, found = self.line.exchange((_BEGIN, ()), (CLOCK, ()), *said)
+        self._is_begun = True
+        self._clock.hear(shown[0][0])
+        return found
 
-    def runs_written(self) -> list[str] | None:
-        """Return the runs that it has written to, for others that remember them."""
-        return None if self._runs is None else sorted(self._runs)
-
-    def number(self) -> int:
-        return self._number
-
-    def written(self) -> int:
-        return self._written
-
-    def staged(self) -> list[Statement]:
-        """Return what is written and not sent yet. It goes to the server along with the commit."""
-        return self._staged
-
-    def _run(self, statement: str, bindings: Sequence[Any] = ()) -> Any:
-        """Read. What was written before goes along."""
-        if not self._staged:
-            return super()._run(statement, bindings)
-        with self.db.pipeline():
-            for staged, given in self._staged:
-                super()._run(staged, given)
-            cursor = super()._run(statement, bindings)
-        self._staged = []
-        return cursor
-
-    def _write(self, run_id: str | None, statement: str, bindings: Sequence[Any]) -> None:
-        """Write, to a run or (None) beside all of them."""
-        self._staged.append((statement, bindings))
-        self._written += 1
-        if run_id is not None and self._runs is not None:
-            self._runs.add(run_id)
-
-    def head(self, run_id: str) -> Head | None:
-        if (head := self._heads.get(run_id)) is None and (head := super().head(run_id)):
-            self._heads[run_id] = head
-        return head
-
-    def put_head(self, head: Head) -> None:
-        kept = (head.state.value, head.epoch, *head.holder, head.due_ms)
-        self._heads[head.run_id] = head
-        self._write(
-            head.run_id,
-            "INSERT INTO runs (num, run_id, agent, thread, parent, created_at_ms, state, epoch, "
-            "owner, lease_boot, lease_until_s, lease_from_s, due_ms) "
-            "VALUES ((SELECT coalesce(max(num), 0) + 1 FROM runs), "
-            "%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s) "
-            "ON CONFLICT (run_id) DO UPDATE SET state = excluded.state, epoch = excluded.epoch, "
-            "owner = excluded.owner, lease_boot = excluded.lease_boot, "
-            "lease_until_s = excluded.lease_until_s, lease_from_s = excluded.lease_from_s, "
-            "due_ms = excluded.due_ms",
-            (head.run_id, head.agent, head.thread, head.parent, head.created_at_ms, *kept),
-        )
-
-    def free(self, owner: str) -> None:
-        free = "UPDATE runs SET owner = '', lease_until_s = 0 WHERE owner = %s"
-        self._write(None, free, (owner,))
-        self._runs = None
-        self._heads.clear()
-
-    def add_rows(self, run_id: str, rows: Sequence[Row]) -> None:
-        for row in rows:
-            inline = row.payload is not None and len(row.payload) <= INLINE_MAX_BYTES
-            if row.payload is not None and row.digest is not None and not inline:
-                self._put_blob(row.digest, row.payload)
-            self.ends = self.ends._replace(records=self.ends.records + 1)
-            self._write(
-                run_id,
-                "INSERT INTO records "
-                "(pos, run, seq, at_ms, epoch, payload, digest, hash, drift_ms) "
-                f"VALUES (%s, ({_NUM}), %s, %s, %s, %s, %s, %s, %s)",
-                (
-                    self.ends.records,
-                    run_id,
-                    row.seq,
-                    row.at_ms,
-                    row.epoch,
-                    row.payload if inline else None,
-                    None if inline else row.digest,
-                    row.hash,
-                    row.drift_ms,
-                ),
+    def _ask_from_the_end(self, statement: Prepared, *values: Any) -> tuple[int, Rows]:
+        asked = statement, values
+        if self._end is None:
+            assert not self._is_begun, "where it ends has to be asked first"
+            last, taken, _, shown, found = self.line.exchange(
+                *self._where_it_ends(), SYNC, (_BEGIN, ()), (CLOCK, ()), asked
             )
-        if rows and (head := self._heads.get(run_id)):
-            last = rows[-1]
-            self._heads[run_id] = msgspec.structs.replace(
-                head,
-                seq=last.seq,
-                hash=last.hash,
-                updated_at_ms=last.at_ms,
-                steady_ms=last.at_ms - (last.drift_ms or 0),
-            )
+            self._is_begun, self._end = True, settled(last, taken)
+            self._clock.hear(shown[0][0])
+            return self._end, found
+        return self._end, self.ask(*asked[:1], *values)
 
-    def add_stop(self, row: StopRow) -> None:
-        self._write(None, "INSERT INTO stops VALUES (%s, %s, %s, %s, %s, %s)", row)
-        self.stopped = row
-
-    def erase(self, run_id: str, digests: Sequence[bytes], *, thread: str) -> None:
-        self._heads.pop(run_id, None)
-        [[num]] = self._all(_NUM, (run_id,))
-        blobs = self._all(
-            "SELECT digest FROM records WHERE run = %s AND digest IS NOT NULL", (num,)
-        )
-        self._write(
-            run_id,
-            "UPDATE records SET payload = NULL, digest = NULL, covered = w.covered "
-            "FROM unnest(%s::bytea[]) WITH ORDINALITY w (covered, seq) "
-            "WHERE run = %s AND records.seq = w.seq",
-            (list(digests), num),
-        )
-        self._write(
-            run_id,
-            "DELETE FROM blobs WHERE digest = ANY(%s::bytea[]) "
-            "AND NOT EXISTS (SELECT 1 FROM records r WHERE r.digest = blobs.digest)",
-            ([digest for (digest,) in blobs],),
-        )
-        for table in ("snapshots", "acks", "live"):
-            self._write(run_id, f"DELETE FROM {table} WHERE run = %s", (num,))
-        self._write(run_id, "UPDATE stops SET payload = NULL WHERE run = %s", (run_id,))
-        self._write(run_id, "INSERT INTO traces VALUES (%s) ON CONFLICT DO NOTHING", (num,))
-        self._write(run_id, "UPDATE runs SET thread = %s WHERE num = %s", (thread, num))
-
-    def put_boot_base(self, boot: str, base_ms: int) -> None:
-        self._write(None, "INSERT INTO boots VALUES (%s, %s)", (boot, base_ms))
-
-    def put_hook(self, name: str, place: HookPlace) -> None:
-        self._write(
-            None,
-            "INSERT INTO hooks (name, pos, owner, lease_boot, lease_until_s, lease_from_s) "
-            "VALUES (%s, %s, %s, %s, %s, %s) ON CONFLICT (name) DO UPDATE SET "
-            "pos = excluded.pos, owner = excluded.owner, lease_boot = excluded.lease_boot, "
-            "lease_until_s = excluded.lease_until_s, lease_from_s = excluded.lease_from_s",
-            (name, place.pos, *place.holder),
-        )
-
-    def drop_hook(self, name: str) -> None:
-        self._write(None, "DELETE FROM hooks WHERE name = %s", (name,))
-
-    def put_snapshot(self, run_id: str, snapshot: Snapshot) -> None:
-        self._write(
-            run_id,
-            f"INSERT INTO snapshots VALUES (({_NUM}), %s, %s, %s, %s) "
-            "ON CONFLICT (run) DO UPDATE SET seq = excluded.seq, hash = excluded.hash, "
-            "format = excluded.format, data = excluded.data",
-            (run_id, *snapshot),
-        )
-
-    def put_ack(self, run_id: str, key: str, stored: StoredAck) -> None:
-        self._write(
-            run_id, f"INSERT INTO acks VALUES (({_NUM}), %s, %s, %s)", (run_id, key, *stored)
-        )
-
-    def _put_blob(self, digest: bytes, data: bytes) -> None:
-        self._write(
-            None, "INSERT INTO blobs VALUES (%s, %s) ON CONFLICT DO NOTHING", (digest, data)
-        )
-
-    def add_live(self, run_id: str, part: str, *, offset: int, text: str, after_seq: int) -> None:
-        self.ends = self.ends._replace(texts=self.ends.texts + 1)
-        self._write(
-            run_id,
-            "INSERT INTO live (pos, run, part, start, said, after_seq) "
-            f"VALUES (%s, ({_NUM}), %s, %s, %s, %s)",
-            (self.ends.texts, run_id, part, offset, text.encode(), after_seq),
-        )
-
-    def drop_live(self, run_id: str, part: str) -> None:
-        self._write(run_id, f"DELETE FROM live WHERE run = ({_NUM}) AND part = %s", (run_id, part))
+    def position(self) -> tuple[int, int]:
+        """If other questions came first: a place that nothing in this look is beyond."""
+        if self._end is None and self._is_begun:
+            [[end]] = self.ask(LAST_PLACE)
+            return end, end
+        end, _ = self._ask_from_the_end(CLOCK)
+        return end, end
 
 
-def _head(row: Sequence[Any]) -> Head:
+def live_of(row: Sequence[Any]) -> LiveText:
+    """Return a piece of live text from its row."""
+    pos, part, start, said, after_seq = row
+    return LiveText(pos, part, start, said.decode(), after_seq)
+
+
+def head_of(row: Sequence[Any]) -> Head:
+    """Return a run's head from its row."""
     run_id, agent, thread, parent, created_at_ms, state, epoch, *rest = row
-    *holder, due_ms, seq, digest, at_ms, steady_ms = rest
+    *holder, due_ms, seq, digest, at_ms, steady_ms = rest[:9]
     return Head(
         run_id,
         agent,

@@ -44,7 +44,7 @@ MIGRATIONS: Final = (
     CREATE INDEX runs_by_owner  ON runs (owner)  WHERE owner > '';
 
     CREATE TABLE records (
-        pos      BIGINT PRIMARY KEY,           -- order of commit over all runs
+        pos      BIGINT PRIMARY KEY,           -- an order in which nothing is missed
         run      BIGINT NOT NULL,              -- runs.num
         seq      BIGINT NOT NULL,              -- order within the run: 1, 2, 3, ...
         at_ms    BIGINT NOT NULL,              -- wall clock, for people
@@ -119,6 +119,33 @@ MIGRATIONS: Final = (
     """,
     """
     ALTER TABLE commits ADD COLUMN runs TEXT[];  -- the runs it has written to; NULL: not said
+    """,
+    """
+    -- Writers of other families of runs do not wait for one another any more.
+    ALTER TABLE runs ADD COLUMN version BIGINT NOT NULL DEFAULT 1;  -- another after each write
+    ALTER TABLE runs ADD COLUMN root    BIGINT;  -- runs.num of the first of its family
+    WITH RECURSIVE family (num, run_id, root) AS (
+        SELECT num, run_id, num FROM runs WHERE parent IS NULL
+        UNION ALL SELECT c.num, c.run_id, f.root FROM runs c JOIN family f ON c.parent = f.run_id
+    )
+    UPDATE runs SET root = family.root FROM family WHERE family.num = runs.num;
+    UPDATE runs SET root = num WHERE root IS NULL;
+    ALTER TABLE runs ALTER COLUMN root SET NOT NULL;
+    ALTER TABLE runs SET (fillfactor = 70);      -- room for a new version beside the old one
+    CREATE INDEX runs_by_root ON runs (root, num);
+
+    CREATE SEQUENCE run_nums AS BIGINT;          -- of runs.num
+    SELECT setval('run_nums', (SELECT coalesce(max(num), 0) + 1 FROM runs), false);
+    CREATE SEQUENCE places AS BIGINT MINVALUE 0; -- of records.pos and live.pos
+    SELECT setval('places', (SELECT greatest(records, texts) FROM store));
+
+    CREATE TABLE writers (                       -- a commit whose answer got lost is known by it
+        id      BIGINT PRIMARY KEY,              -- of a connection
+        commits BIGINT NOT NULL,                 -- that it has made
+        since   TIMESTAMPTZ NOT NULL DEFAULT now()
+    );
+    DROP TABLE commits;
+    ALTER TABLE store DROP COLUMN commits, DROP COLUMN records, DROP COLUMN texts;
     """,
 )
 REWRITTEN = ("records", "blobs", "acks", "snapshots", "live", "stops", "runs")

@@ -277,6 +277,7 @@ class Ledger:
 
     def command(self, tx: Transaction, run_id: str, command: Command) -> Ack:
         """Decide a control on the run as it is at this instant, and record it."""
+        tx.hold(run_id, key=command.key)
         head = self._existing(tx, run_id)
         digest = body_of(command) if command.key is not None else b""
         if command.key is not None and (stored := tx.ack(run_id, command.key)):
@@ -320,6 +321,7 @@ class Ledger:
     def forget(self, tx: Transaction, run_id: str, command: Forget) -> Ack:
         """Delete the payloads of a run and record the act, in its chain and in the stop log, in one
         transaction. The answer needs no key to be safe to ask for again: then it is `already`."""
+        tx.hold(run_id)
         head = self._existing(tx, run_id)
         decision = forget(self._at(tx, head), command)
         if decision.events and (kept := self._kept(tx, head)):
@@ -346,6 +348,7 @@ class Ledger:
 
     def remark(self, tx: Transaction, run_id: str, raised: AttentionRaised) -> None:
         """Raise an attention item without the owner's licence. It changes nothing else."""
+        tx.hold(run_id)
         head = self._existing(tx, run_id)
         run = self._at(tx, head)
         if not run.forgotten and run.attention.get(raised.item) != raised.text:
@@ -354,6 +357,7 @@ class Ledger:
     def testify(self, tx: Transaction, run_id: str, late: LateResult) -> None:
         """Record what a former owner says of a step that it had begun: without a licence, and
         changing nothing else. What the run knows already is not said again."""
+        tx.hold(run_id)
         head = self._existing(tx, run_id)
         if said := testimony(self._at(tx, head), late):
             self._extend(tx, head, said, epoch=0, holder=head.holder)
@@ -559,6 +563,7 @@ class Ledger:
         has something to do after all. Of a thread's living runs only the eldest is to be had,
         and the children that work for it.
         """
+        tx.hold(run_id)
         if self._refusal(tx, self._existing(tx, run_id)):
             return None
         how = Claimed(owner=owner, epoch=0, code_version=code_version, trace=trace)
@@ -673,6 +678,7 @@ class Ledger:
         """Claim a stopped run that nobody drives, only to bring it to rest. None: it has an owner
         after all, is not being stopped, or waits for a process that knows its agent: a claim would
         keep that one away. `ends`: also one that is out of limits."""
+        tx.hold(run_id)
         head = self._existing(tx, run_id)
         state = head.state
         if state not in (RunState.PAUSING, RunState.CANCELLING) and not (
@@ -699,6 +705,7 @@ class Ledger:
         word, if it is out of limits. `before`: what of its owners may still act; `left`: what steps
         have started that does not end."""
         run_id = claim.lease.run_id
+        tx.hold(run_id)
         if self._existing(tx, run_id).epoch != claim.lease.epoch:
             return  # another has taken it meanwhile, and sees to it
         run = self._at(tx, self._existing(tx, run_id))  # somebody may have commanded it meanwhile

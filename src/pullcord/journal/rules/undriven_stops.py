@@ -140,6 +140,7 @@ class Stopping:
 
     def _hold(self, runs: Sequence[Held]) -> Steps[None]:
         def hold(tx: Transaction) -> list[Claim | None]:
+            tx.hold(*(run_id for run_id, _ in runs))
             return [self._ledger.hold(tx, run_id, flag) for run_id, flag in runs]
 
         claims: list[Claim | None] = yield Write(hold)

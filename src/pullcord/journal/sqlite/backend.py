@@ -8,7 +8,7 @@ import contextlib
 import os
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -17,6 +17,7 @@ import apsw
 from pullcord.errors import JournalClosed, StorageFailed
 from pullcord.journal.clock import Clock, SystemClock
 from pullcord.journal.evidence.anchor import Anchor
+from pullcord.journal.one_commit import in_one_commit
 from pullcord.journal.sqlite.file import (
     PRAGMAS,
     explained,
@@ -29,7 +30,7 @@ from pullcord.journal.sqlite.rows import Connection
 from pullcord.journal.sqlite.schema import MIGRATIONS
 from pullcord.journal.sqlite.turnstile import POLL_S, Turnstile, TurnTimeout
 from pullcord.journal.sqlite.wake_pipe import WakeAll, WakePipe
-from pullcord.journal.store import Scrubbed, Transaction, View
+from pullcord.journal.store import Job, Outcome, Scrubbed, Transaction, View
 from pullcord.lazy_import import lazy_import
 
 if TYPE_CHECKING:
@@ -99,6 +100,9 @@ class SqliteStore:
             if stop := self._writer.stopped:
                 self._anchor.note(stop)  # behind the commit: it may lag, never lead
             return result
+
+    def write_each(self, jobs: Sequence[Job]) -> list[Outcome]:
+        return in_one_commit(self.write, jobs)
 
     def read(self, job: Callable[[View], T]) -> T:
         try:
@@ -266,6 +270,9 @@ class _SqliteListener:
                 return True
             if left <= 0:
                 return False
+
+    def named(self) -> Mapping[str, int]:
+        return {}
 
     def _data_version(self) -> object:
         return self._db.pragma("data_version")

@@ -9,6 +9,7 @@ import msgspec
 
 from pullcord.core.states import LIVING, NEEDS_OWNER, RunState
 from pullcord.journal.chain import GENESIS, Row
+from pullcord.journal.evidence.stoplog import behind
 from pullcord.journal.sqlite.file import damaged
 from pullcord.journal.store import (
     INLINE_MAX_BYTES,
@@ -17,6 +18,7 @@ from pullcord.journal.store import (
     HookPlace,
     Kept,
     LiveText,
+    NewStop,
     Snapshot,
     StopRow,
     StoredAck,
@@ -62,6 +64,9 @@ class Connection:
 
     def rolled_back(self) -> None:
         self._number += 1
+
+    def hold(self, *run_ids: str, key: str | None = None) -> None:
+        """Nothing to do: this transaction is alone in the file."""
 
     def number(self) -> int:
         return self._number
@@ -353,7 +358,8 @@ class Connection:
                 ),
             )
 
-    def add_stop(self, row: StopRow) -> None:
+    def add_stop(self, new: NewStop) -> None:
+        row = behind(self.stop_head(), new)
         self.run("INSERT INTO stops VALUES (?, ?, ?, ?, ?, ?)", row)
         self.stopped = row
 
