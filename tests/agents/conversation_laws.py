@@ -17,6 +17,7 @@ from pullcord.core.events import (
     CancelRequested,
     DoubtSettled,
     PauseRequested,
+    QuestionAsked,
     Record,
     Redirected,
     Resumed,
@@ -306,6 +307,8 @@ def _redirected(interrupted: Happened, alone: Happened) -> Iterator[str]:
                 yield f"{record.event.digest} was begun after {silent} was said"
             elif not record.event.tool:
                 silent = ""
+        elif isinstance(record.event, QuestionAsked) and silent and record.event.kind != "doubt":
+            yield f"{record.event.question} was put after {silent} was said"
     for number, request in enumerate(interrupted.requests):
         said = _said(request)
         found = [word for word in words if word in said]

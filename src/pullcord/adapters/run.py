@@ -13,10 +13,11 @@ from typing import Any, Final
 from pullcord.adapters.past import PastRequest, PastRun, requests_in
 from pullcord.adapters.tools import ToolRequest, call_tool, overtaken
 from pullcord.core.conditions import Price
-from pullcord.core.events import QuestionAsked, Remembered
-from pullcord.core.run import Cost
+from pullcord.core.events import Event, QuestionAsked, Remembered
+from pullcord.core.run import Cost, Run
 from pullcord.core.text.secrets import Secrets
 from pullcord.core.values import Json, dump, load
+from pullcord.errors import NotDone
 from pullcord.journal.store import joined
 from pullcord.runtime.context import Context
 from pullcord.runtime.doors.model_request import Request, ask_model, is_told, shown_before, step_of
@@ -199,13 +200,26 @@ class AgentRun:
         )
 
     async def ask_outside(self, question: str, text: str, details: Any) -> Json | None:
-        """Return the answer from outside the run. None: a redirect withdrew the question.
+        """Return the answer from outside the run.
+
+        None: a redirect withdrew the question, or came before it, and then it was not asked
+        (`has_asked_outside`).
 
         Raises:
             Interrupted: the run is being unwound.
         """
         asked = QuestionAsked(question=question, text=text, details=dump(details))
-        return await answered(self._live, asked)
+
+        def unless_told(run: Run) -> list[Event]:
+            """Refuse the question itself: nobody would read its answer before the instruction."""
+            if is_told(run):
+                raise overtaken(question)
+            return []
+
+        try:
+            return await answered(self._live, asked, with_it=unless_told)
+        except NotDone:
+            return None
 
     def has_asked_outside(self, question: str) -> bool:
         """Return whether this life or an earlier one asked the question."""

@@ -60,6 +60,10 @@ async def call_tool(live: LiveRun, request: ToolRequest, deps: Any) -> Any:
     who = live.memory.told_apart(Identity(step, seal(name), "", seal(request.call_id), 0))
     meant = _Foreign(request)
     live.services.policy_names.called(request.declared or meant)
+
+    def is_overtaken(run: Run) -> bool:
+        return who.id not in run.steps and is_told(run)
+
     call = ToolCall(
         live,
         meant,
@@ -68,11 +72,12 @@ async def call_tool(live: LiveRun, request: ToolRequest, deps: Any) -> Any:
         deps=deps,
         perform=request.perform,
         run_in=place_of(request.declared) if request.declared else request.run_in,
+        is_overtaken=is_overtaken,
     )
 
     def unless_told(run: Run) -> list[Event]:
         """Refuse the intent itself: no call begins after a person said something new."""
-        if who.id not in run.steps and is_told(run):
+        if is_overtaken(run):
             raise overtaken(name)
         return []
 

@@ -21,7 +21,7 @@ from pullcord.agents.pydantic_ai.dialect import outside_parts
 from pullcord.agents.pydantic_ai.outcomes import raised_by
 from pullcord.agents.pydantic_ai.toolset import Supervised
 from pullcord.agents.pydantic_ai.watched_model import WatchedModel
-from pullcord.errors import NotDone, StepError
+from pullcord.errors import StepError
 
 
 @dataclass(kw_only=True)
@@ -88,14 +88,11 @@ class CordCapability(AbstractCapability[Any]):
         question = self.run.step_id(
             call.tool_name, *outside_parts(self.talk.key, call.tool_call_id)
         )
-        if not self.run.has_asked_outside(question):
-            try:
-                self.run.refuse_if_told(call.tool_name)
-            except NotDone as told:
-                return ToolFailed(f"{told.outcome}: {told.why}")
         text = f"{call.tool_name} is carried out elsewhere. What did it give?"
         details = {"tool": call.tool_name, "args": call.args_as_dict()}
         answer = await self.run.ask_outside(question, text, details)
+        if answer is None and not self.run.has_asked_outside(question):
+            return ToolFailed("not_started: somebody said something new before it was asked for.")
         if answer is None:
             return ToolFailed("unknown: somebody said something new before its result was known.")
         return m.ToolReturn(load(answer))

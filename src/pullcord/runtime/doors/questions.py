@@ -1,9 +1,10 @@
 """Asking somebody outside, durably: a person, an approver, a clock."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final, cast
 
-from pullcord.core.events import Answered, DoubtSettled, QuestionAsked
+from pullcord.core.events import Answered, DoubtSettled, Event, QuestionAsked
+from pullcord.core.run import Run
 from pullcord.core.values import NULL, Json, dump, load
 from pullcord.runtime.driving.live_run import LiveRun
 from pullcord.runtime.steps.identity import Identity, named
@@ -124,13 +125,18 @@ def _listed(doubts: dict[str, Past]) -> dict[str, Any]:
     return {"choices": DOUBT, "doubts": listed}
 
 
-async def answered(live: LiveRun, asked: QuestionAsked) -> Json | None:
-    """Put the question, unless it was put before, and return its answer. None: withdrawn."""
+async def answered(
+    live: LiveRun, asked: QuestionAsked, *, with_it: Callable[[Run], list[Event]] | None = None
+) -> Json | None:
+    """Put the question, unless it was put before, and return its answer. None: withdrawn.
+
+    `with_it`: what is recorded together with the question. It may raise, and nothing is put.
+    """
     name = asked.question
     if name in live.memory.answers:
         return live.memory.answers[name]
     if name not in live.run.questions:
-        await live.begin(asked)
+        await live.begin(lambda run: [*(with_it(run) if with_it else ()), asked])
         if asked.due_ms:
             live.services.set_timer(asked.due_ms)
     await live.until(lambda run: run.questions[name].status != "open")

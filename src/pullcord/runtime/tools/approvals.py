@@ -9,7 +9,7 @@ import inspect
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from hashlib import sha256
-from typing import Any, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 
@@ -21,6 +21,8 @@ from pullcord.errors import Interrupted, InvalidInput, NotDone
 from pullcord.runtime.driving.live_run import LiveRun
 from pullcord.runtime.policy import Tool
 from pullcord.runtime.steps.identity import Identity, named
+
+_REDIRECTED: Final = "redirected"
 
 
 class ApprovalGrant(msgspec.Struct, frozen=True):
@@ -36,9 +38,16 @@ CallChecks: TypeAlias = Callable[[Any, Call], Awaitable[Any]]
 
 
 async def approved(
-    live: LiveRun, who: Identity, tool: Tool[..., Any], call: Call, check: CallChecks
+    live: LiveRun,
+    who: Identity,
+    tool: Tool[..., Any],
+    call: Call,
+    check: CallChecks,
+    is_overtaken: Callable[[Run], bool],
 ) -> ApprovalGrant:
     """Wait until the call is allowed, and return the allowed arguments.
+
+    `is_overtaken` says whether the journal would refuse the call's intent because of a redirect.
 
     Raises:
         NotDone: it was denied, expired or withdrawn, or is no longer valid.
@@ -53,7 +62,7 @@ async def approved(
         if known is not None and known.why:
             continue  # withdrawn in an earlier life, and asked once more
         if known is None:
-            await _ask(live, who, tool, args, question, digest, text)
+            await _ask(live, who, tool, args, question, digest, text, is_overtaken)
         known = await _answered(live, question)
         if known.why:
             continue  # the card was withdrawn, but the agent still wants the call
@@ -70,7 +79,7 @@ async def approved(
             case "expired":
                 raise await _refused(live, who, "not_started", "nobody approved it in time")
             case _:
-                raise await _refused(live, who, "not_started", "redirected")
+                raise await _refused(live, who, "not_started", _REDIRECTED)
 
 
 async def _answered(live: LiveRun, question: str) -> Question:
@@ -127,7 +136,13 @@ async def _ask(
     question: str,
     digest: str,
     text: str,
+    is_overtaken: Callable[[Run], bool],
 ) -> None:
+    """Put the card.
+
+    Raises:
+        NotDone: a redirect came first, and the refusal is recorded in the card's place.
+    """
     services, policy = live.services, tool.policy
     due_ms = await services.journal.clock.now_ms() + round(policy.approve_within_s * 1000)
     details = {
@@ -147,7 +162,17 @@ async def _ask(
         call=digest,
         place=place_of(who, live.memory.ids),
     )
-    await live.begin(lambda run: [*_outdated(live, run, who), asked])
+    refused = CallRefused(step=who.id, name=who.name, outcome="not_started", why=_REDIRECTED)
+
+    def card(run: Run) -> list[Event]:
+        # The append decides, not a look before it: a redirect withdraws the cards that it finds.
+        # One put behind it would ask about a call that can never begin.
+        # (tests/agents/test_a_card_is_not_put_behind_a_redirect.py)
+        return [refused] if is_overtaken(run) else [*_outdated(live, run, who), asked]
+
+    *_, recorded = await live.begin(card)
+    if isinstance(recorded, CallRefused):
+        raise NotDone(who.name, outcome="not_started", why=_REDIRECTED)
     services.set_timer(due_ms)
 
 

@@ -9,7 +9,7 @@ import msgspec
 
 from pullcord.core.calls import Call, Happened, ToolContext, invoke
 from pullcord.core.events import RunIn, TextEnded
-from pullcord.core.run import output_part
+from pullcord.core.run import Run, output_part
 from pullcord.core.text.secrets import names_a_secret
 from pullcord.core.values import NULL, Json, dump, load
 from pullcord.errors import InvalidInput
@@ -64,7 +64,8 @@ class ToolCall:
     """One call of a tool in one run, with everything that a step needs to carry it out.
 
     `perform` carries out a tool of another library, where its adapter says (`run_in`). It receives
-    the arguments, and a way to call the function as this runtime would.
+    the arguments, and a way to call the function as this runtime would. `is_overtaken` says whether
+    a redirect keeps the call from beginning. Then nobody is asked to approve it.
     """
 
     def __init__(
@@ -77,9 +78,10 @@ class ToolCall:
         deps: Any = None,
         perform: "Perform | None" = None,
         run_in: RunIn = "",
+        is_overtaken: Callable[[Run], bool] = lambda _: False,
     ) -> None:
         self._live, self._tool, self._identity = live, tool, identity
-        self._perform = perform
+        self._perform, self._is_overtaken = perform, is_overtaken
         self._secrets = live.services.secrets
         # A copy that nobody can change; only the tool itself sees it unsealed.
         self._args: dict[str, Any] = load(self._secrets.seal_json(dump(args)))
@@ -130,7 +132,9 @@ class ToolCall:
         granted = ApprovalGrant(self._args)
         if self._needs_approval(call):
             await pass_or_cut(self._live, dump(self._args), part=f"args-{self._identity.id}")
-            granted = await approved(self._live, self._identity, self._tool, call, self._ask)
+            granted = await approved(
+                self._live, self._identity, self._tool, call, self._ask, self._is_overtaken
+            )
         else:
             await withdraw_cards(self._live, self._identity)
         return Permit(dump(granted.args), granted.question, granted.call)
