@@ -57,11 +57,15 @@ class Contents(NamedTuple):
 
 
 class HeldRuns(NamedTuple):
-    """Runs that are locked now, as they are, and the answer to the key that was asked for."""
+    """Runs that are locked now, as they are, and the answer to the key that was asked for.
+
+    `boots`: the base of each boot's clock. It never changes.
+    """
 
     seen: Mapping[str, Seen]
     contents: Mapping[str, Contents]
     ack: StoredAck | None = None
+    boots: Mapping[str, int] = {}
 
 
 class Erased(NamedTuple):
@@ -210,11 +214,12 @@ class _Part:
 class OptimisticTransaction:
     """See the module. It remembers runs from one transaction to the next."""
 
-    def __init__(self, tables: Tables) -> None:
+    def __init__(self, tables: Tables, *, number: int = 0) -> None:
+        """`number`: of the last transaction. The next one does not follow on it."""
         self._tables = tables
         self._known: OrderedDict[str, _Known] = OrderedDict()
         self._boots: dict[str, int] = {}
-        self._number = 0
+        self._number = number
         self._parts: list[_Part] = []
         self._part = _Part(lambda _: None)
         self._versions: dict[str, int] = {}  # of the runs that were looked at, as they were found
@@ -328,6 +333,7 @@ class OptimisticTransaction:
     def _take_in(self, held: HeldRuns) -> set[str]:
         """Note what is locked, and return the runs that are not as they were found."""
         self._locked = self._locked or set()
+        self._boots |= held.boots
         stale = set[str]()
         for run_id, seen in held.seen.items():
             self._fresh[run_id] = seen, held.contents.get(run_id)
@@ -345,16 +351,14 @@ class OptimisticTransaction:
     def _repeat(self, stale: set[str]) -> None:
         """Have the jobs repeated that have relied on what has changed, and those that share with
         one of them a run that it has written to. What the others want written is still right."""
-        changed = set(stale)
-        if not stale and all(part.outcome for part in self._parts):
-            changed = set(self._versions)  # it was refused for something else
-        repeated = list[_Part]()
+        is_for_something_else = not stale and all(part.outcome for part in self._parts)
+        repeated, changed = self._parts if is_for_something_else else list[_Part](), set(stale)
         while True:
+            changed = changed.union(*(part.writes.runs for part in repeated))
             more = [part for part in self._parts if not part.outcome or part.looked & changed]
-            if len(more) == len(repeated):
+            if len(more) <= len(repeated):
                 break
             repeated = more
-            changed = changed.union(*(part.writes.runs for part in repeated))
         for part in repeated:
             part.begin()
         for run_id in changed:

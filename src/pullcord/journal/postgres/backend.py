@@ -62,6 +62,7 @@ class PostgresStore:
         self._writing = threading.Lock()
         self._tables: PostgresTables | None = None
         self._transaction: OptimisticTransaction | None = None
+        self._number = 0
         self._make_side()
         try:
             db = self._link.connect()
@@ -73,7 +74,7 @@ class PostgresStore:
                 raise
         except psycopg.Error as error:
             raise self._link.explained(error, "Opening") from error
-        self._readers.append(PostgresLook(Exchanger(db), self._link.places, self._clock))
+        self._readers.append(self._look_along(db))
 
     def _shown(self, db: Db) -> float:
         shown = ask(db, f"{KEEP_UP}; SELECT {SHOWN} FROM store")
@@ -110,13 +111,13 @@ class PostgresStore:
             if self._closed:
                 raise JournalClosed
             try:
-                attempts = self._begun().attempts(jobs)
-                while True:
-                    try:
-                        next(attempts)
-                    except StopIteration as done:
-                        outcomes = done.value
-                        break
+                try:
+                    outcomes = self._attempted(jobs)
+                except psycopg.Error:
+                    if not (self._tables and self._tables.line.db.closed):
+                        raise
+                    # It was lost while nobody used it, perhaps. Nothing is written: once more.
+                    outcomes = self._attempted(jobs)
             except psycopg.Error as error:
                 self._drop()
                 raise self._link.explained(error, "Writing to") from error
@@ -192,10 +193,18 @@ class PostgresStore:
 
     # --- a transaction ---
 
+    def _attempted(self, jobs: Sequence[Job]) -> list[Outcome]:
+        attempts = self._begun().attempts(jobs)
+        while True:
+            try:
+                next(attempts)
+            except StopIteration as done:
+                return done.value
+
     def _begun(self) -> OptimisticTransaction:
         """The transaction of this process. A connection that was lost while nobody used it is
         replaced, and what was known along with it is asked for again."""
-        if self._tables is not None and self._tables.line.is_lost:
+        if self._tables is not None and self._tables.line.db.closed:
             self._drop()
         if self._transaction is None:
             number = secrets.randbits(31)
@@ -208,7 +217,7 @@ class PostgresStore:
                 writer=number,
                 is_kept=self._is_kept,
             )
-            self._transaction = OptimisticTransaction(self._tables)
+            self._transaction = OptimisticTransaction(self._tables, number=self._number)
         return self._transaction
 
     def _is_kept(self, writer: int, commits: int, lost: psycopg.Error) -> bool:
@@ -239,6 +248,8 @@ class PostgresStore:
                 time.sleep(_AGAIN_S)
 
     def _drop(self) -> None:
+        if self._transaction is not None:
+            self._number = self._transaction.number()
         if self._tables is not None:
             self._tables.line.db.close()
         self._tables = self._transaction = None
@@ -251,11 +262,14 @@ class PostgresStore:
                 if self._closed:
                     raise JournalClosed
                 look = self._readers.pop() if self._readers else None
-            if look is None:
-                line = Exchanger(self._link.connect())
-                return PostgresLook(line, self._link.places, self._clock)
-            if not look.line.is_lost:
-                return look
+            if look is not None and look.line.is_lost:
+                look.line.db.close()
+                continue
+            return look or self._look_along(self._link.connect())
+
+    def _look_along(self, db: Db) -> PostgresLook:
+        again = lambda: Exchanger(self._link.connect())  # noqa: E731
+        return PostgresLook(Exchanger(db), self._link.places, self._clock, again=again)
 
     def _give_back(self, look: PostgresLook) -> None:
         """Also if the job has raised: that is no trouble of the connection's."""

@@ -124,7 +124,7 @@ class Link:
             case errors.DiskFull():
                 why, instead = "the server's disk is full", "Make room there and send it again."
             case errors.LockNotAvailable():
-                why = f"another process has held the store for {self._busy_timeout_s:g} s"
+                why = f"another process has held the run for {self._busy_timeout_s:g} s"
                 instead = "Find who does (pg_stat_activity, pg_locks), then send it again."
             case errors.InsufficientPrivilege():
                 instead = f"Give this user the schema {self.address.schema}, and send it again."

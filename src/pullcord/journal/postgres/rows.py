@@ -1,7 +1,9 @@
 """Reading the tables of the PostgreSQL store: rows out. Every rule is in `ledger`."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
+
+import psycopg
 
 from pullcord.core.states import LIVING, NEEDS_OWNER, RunState
 from pullcord.journal.chain import GENESIS, Row
@@ -285,9 +287,12 @@ class PostgresLook(PostgresView):
     drawn an earlier place and commits later would be missed by whoever went on from there.
     """
 
-    def __init__(self, line: Exchanger, tag: int, clock: DatabaseClock) -> None:
+    def __init__(
+        self, line: Exchanger, tag: int, clock: DatabaseClock, *, again: Callable[[], Exchanger]
+    ) -> None:
+        """`again`: makes another connection, if this one was lost while nobody used it."""
         super().__init__(line, tag)
-        self._clock = clock
+        self._clock, self._again = clock, again
         self._is_begun = False
         self._end: int | None = None
 
@@ -300,25 +305,30 @@ class PostgresLook(PostgresView):
     def ask(self, statement: Prepared, *values: Any) -> Rows:
         if self._is_begun:
             return super().ask(statement, *values)
-        return self._begun_with((statement, values))
+        return self._begun_with((statement, values))[-1]
 
-    def _begun_with(self, *said: Said) -> Rows:
-        *_, shown, found = self.line.exchange((_BEGIN, ()), (CLOCK, ()), *said)
+    def _begun_with(self, *said: Said, before: Sequence[Said] = ()) -> list[Rows]:
+        begin: list[Said] = [*before, (_BEGIN, ()), (CLOCK, ()), *said]
+        try:
+            answers = self.line.exchange(*begin)
+        except psycopg.OperationalError:
+            if not self.line.db.closed:
+                raise
+            self.line = self._again()
+            answers = self.line.exchange(*begin)
         self._is_begun = True
-        self._clock.hear(shown[0][0])
-        return found
+        self._clock.hear(answers[-2][0][0])
+        return answers
 
     def _ask_from_the_end(self, statement: Prepared, *values: Any) -> tuple[int, Rows]:
         asked = statement, values
         if self._end is None:
             assert not self._is_begun, "where it ends has to be asked first"
-            last, taken, _, shown, found = self.line.exchange(
-                *self._where_it_ends(), SYNC, (_BEGIN, ()), (CLOCK, ()), asked
-            )
-            self._is_begun, self._end = True, settled(last, taken)
-            self._clock.hear(shown[0][0])
+            before = *self._where_it_ends(), SYNC
+            last, taken, *_, found = self._begun_with(asked, before=before)
+            self._end = settled(last, taken)
             return self._end, found
-        return self._end, self.ask(*asked[:1], *values)
+        return self._end, self.ask(statement, *values)
 
     def position(self) -> tuple[int, int]:
         """If other questions came first: a place that nothing in this look is beyond."""

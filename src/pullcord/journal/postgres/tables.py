@@ -23,7 +23,7 @@ from pullcord.journal.optimistic import (
     Seen,
     Writes,
 )
-from pullcord.journal.postgres.clock import SHOWN, DatabaseClock
+from pullcord.journal.postgres.clock import KEEP_UP, SHOWN, DatabaseClock
 from pullcord.journal.postgres.exchange import Exchanger, Prepared, Rows, Said
 from pullcord.journal.postgres.rows import (
     CLOCK,
@@ -136,6 +136,7 @@ _STOP: Final = Prepared(  # its number and its hash follow from the last: `evide
 _FREE: Final = Prepared(
     "UPDATE runs SET owner = '', lease_until_s = 0, version = $2 WHERE owner = $1", "text int8"
 )
+_BOOTS: Final = Prepared("SELECT boot, base_ms FROM boots")
 _BOOT: Final = Prepared("INSERT INTO boots VALUES ($1, $2)", "text int8")
 _HOOK_TYPES: Final = "text int8 text text float8 float8"
 _NO_HOOK: Final = Prepared(f"{_UNLESS.format('count(*) = 0')} FROM hooks WHERE name = $1", "text")
@@ -151,7 +152,7 @@ _HOOK: Final = Prepared(
     f"UPDATE hooks SET ({HOOK}) = ($2, $3, $4, $5, $6) WHERE name = $1", _HOOK_TYPES
 )
 _DROP_HOOK: Final = Prepared("DELETE FROM hooks WHERE name = $1", "text")
-_DONE: Final = Prepared(  # the last word: by it a commit is known whose answer got lost
+DONE: Final = Prepared(  # the last word: by it a commit is known whose answer got lost
     "INSERT INTO writers (id, commits) VALUES ($1, 1) "
     "ON CONFLICT (id) DO UPDATE SET commits = writers.commits + 1 "
     f"RETURNING (SELECT {SHOWN} FROM store)",
@@ -180,6 +181,7 @@ _OF_RUN: Final = tuple(
 _NOTIFY: Final = Prepared("SELECT pg_notify($1, $2)", "text text")
 _NAMES_MAX: Final = 7_000  # bytes; a notification has room for 8,000
 _COMMIT: Final[Said] = (Prepared("COMMIT"), ())
+_TIME: Final[Said] = (Prepared(KEEP_UP), ())
 _BEGIN: Final[Said] = (Prepared("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"), ())
 
 _THESE: Final = "SELECT num FROM runs WHERE run_id = ANY($1)"
@@ -273,11 +275,12 @@ class PostgresTables:
     def _locked(self, of: _Questions, which: Sequence[Any], more: Sequence[Said]) -> HeldRuns:
         begin = [] if self._is_open else [_BEGIN]
         questions = of.lock, of.seen, of.rows, of.snapshots, of.live
+        beside = (CLOCK, ()), (_BOOTS, ())
         self._is_open = True
         answers = self._exchange(
-            *begin, (CLOCK, ()), *((question, which) for question in questions), *more
+            *begin, *beside, *((question, which) for question in questions), *more
         )[len(begin) :]
-        shown, _, seen, rows, snapshots, live, *acks = answers
+        shown, boots, _, seen, rows, snapshots, live, *acks = answers
         self._clock.hear(shown[0][0])
         runs = {row[0]: _seen(row) for row in seen}
         kept = {row[0]: Snapshot(*row[1:]) for row in snapshots}
@@ -291,7 +294,7 @@ class PostgresTables:
             for run_id in changed
         }
         ack = StoredAck(*acks[0][0]) if acks and acks[0] else None
-        return HeldRuns(runs, contents, ack)
+        return HeldRuns(runs, contents, ack, dict(boots))
 
     def eldest(self, thread: str, *, besides: Collection[str]) -> str | None:
         return self._view.eldest_besides(thread, besides)
@@ -314,12 +317,12 @@ class PostgresTables:
         self._is_open = False
 
     def commit(self, checks: Checks, writes: Writes, token: int) -> bool:
-        said = [*_statements(checks, writes, token, tag=self._tag), (_DONE, (self._writer,))]
+        said = [*_statements(checks, writes, token, tag=self._tag), (DONE, (self._writer,))]
         end = [_COMMIT] if self._is_open else []
         told = _told(writes)
         news: list[Said] = [] if told is None else [(_NOTIFY, (self._channel, told))]
         try:
-            found = self.line.exchange(*said, *end, then=news)
+            found = self.line.exchange(*said, *end, then=[*news, _TIME])
         except (*_REFUSALS, *_INTERFERED):
             self.roll_back()
             return False

@@ -1,5 +1,5 @@
 """What a write costs over a network is the same, whatever is in it: one way to the server and back
-for its turn, and one for all that it writes. Counted on the line, so load does not matter."""
+for an owner's append, two for a control. Counted on the line, so load does not matter."""
 
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from pullcord.core.commands import Pause
-from pullcord.core.events import Event, StepFinished, StepStarted
+from pullcord.core.commands import Cancel, Pause, Resume
+from pullcord.core.events import ChildBorn, Created, Event, StepFinished, StepStarted
 from pullcord.core.values import dump
 from pullcord.errors import Conflict
 from pullcord.journal.postgres.backend import PostgresStore
@@ -20,6 +20,8 @@ from tests.postgres.writing import create
 
 WRITES = 5
 ROUND_TRIP_S = 0.001
+BEHIND = 1
+"""What is said behind the commit, on the same way: that there is news. The line counts it too."""
 
 
 @pytest.fixture
@@ -75,7 +77,7 @@ def test_an_owners_appends_however_many(line: DistantLine, url: str, size: int) 
             for batch in zip(*(appends(claim, number) for claim in claims), strict=True):
                 before = line.exchanges.count
                 here.appends(*batch)
-                assert line.exchanges.count - before == 2
+                assert line.exchanges.count - before == 1 + BEHIND
 
 
 def test_also_while_another_machine_writes_to_other_runs(line: DistantLine, url: str) -> None:
@@ -86,7 +88,34 @@ def test_also_while_another_machine_writes_to_other_runs(line: DistantLine, url:
                 there.appends(others)
                 before = line.exchanges.count
                 here.appends(ours)
-                assert line.exchanges.count - before == 2
+                assert line.exchanges.count - before == 1 + BEHIND
+
+
+@pytest.mark.parametrize("children", [0, 16])
+def test_a_control_however_large_its_family(line: DistantLine, url: str, children: int) -> None:
+    with machine(line.behind(url)) as here, machine(url) as there:
+        claim = there.owns("r1")
+        for number in range(children):
+            there.appends(*spawns(claim, number))
+        here.store.write(lambda tx: tx.head("none"))  # its connection is made
+        for command in (Pause(by="ana", key="k1"), Resume(by="ana"), Cancel(by="ana")):
+            before = line.exchanges.count
+            ack = here.store.write(lambda tx, c=command: here.ledger.command(tx, "r1", c))
+            assert ack.verdict == "applied"
+            assert line.exchanges.count - before == 2 + BEHIND
+
+
+def spawns(claim: Claim, number: int) -> tuple[Append, Append]:
+    """The birth of the run's next child, in its journal and in its own."""
+    lease, child = claim.lease, f"c{number}"
+    created = Created(agent="churn", thread=child, parent=lease.run_id)
+    born = Append(
+        run_id=lease.run_id,
+        events=[ChildBorn(child=child)],
+        expected_seq=claim.run.seq + number,
+        epoch=lease.epoch,
+    )
+    return born, Append(run_id=child, events=[created], expected_seq=0)
 
 
 def test_a_run_that_another_machine_has_written_to_is_looked_at_again(url: str) -> None:
