@@ -214,6 +214,11 @@ class _Tables:
     def rows(self, run_id: str, *, after_seq: int, limit: int) -> list[Row]:
         return self._rows.get(run_id, [])[after_seq : after_seq + limit]
 
+    def head_and_rows(
+        self, run_id: str, *, after_seq: int, limit: int
+    ) -> tuple[Head | None, list[Row]]:
+        return self.head(run_id), self.rows(run_id, after_seq=after_seq, limit=limit)
+
     def hashes_of(self, records: Sequence[tuple[str, int]]) -> list[bytes | None]:
         found = [self.rows(run_id, after_seq=seq - 1, limit=1) for run_id, seq in records]
         return [rows[0].hash if rows else None for rows in found]

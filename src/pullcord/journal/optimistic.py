@@ -541,6 +541,11 @@ class OptimisticTransaction:
     def owners(self) -> list[str]:
         return self._tables.view.owners()
 
+    def head_and_rows(
+        self, run_id: str, *, after_seq: int, limit: int
+    ) -> tuple[Head | None, list[Row]]:
+        return self.head(run_id), self.rows(run_id, after_seq=after_seq, limit=limit)
+
     def hashes_of(self, records: Sequence[tuple[str, int]]) -> list[bytes | None]:
         return self._tables.view.hashes_of(records)
 

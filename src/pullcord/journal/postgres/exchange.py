@@ -5,7 +5,6 @@ nothing half said: a server that waits for the rest of a transaction would hold 
 Statements are prepared when a connection sends them for the first time.
 """
 
-import contextlib
 import select
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -51,6 +50,11 @@ SYNC: Final[Said] = (Prepared("SYNC"), ())
 """What stands before it is over when what stands behind it begins."""
 
 
+_Steps: TypeAlias = list[tuple[Prepared, bytes]]
+"""What the server answers to, up to a SYNC: that a statement is prepared, under this name; or ("")
+its rows."""
+
+
 class Exchanger:
     """Sends statements along one connection. Used by one thread at a time."""
 
@@ -58,70 +62,68 @@ class Exchanger:
         self.db = db
         self._names: dict[Prepared, bytes] = {}
         self._count = 0  # of the names that were ever given
-        self._is_owed = False  # whether an answer is on its way that nobody has waited for
+        self._owed: list[_Steps] = []  # what nobody has waited for
+        db.pgconn.enter_pipeline_mode()
 
     def exchange(self, *said: Said, then: Sequence[Said] = ()) -> list[Rows]:
         """Carry out the statements in order, and return the rows of each.
 
-        `then`: what is to be done when they are over, one way or the other. Nobody is told how that
-        went.
+        `then`: what is to be done when they are over, one way or the other. Nobody waits for that,
+        and nobody is told how it went.
 
         Raises:
             psycopg.Error: one failed. Nothing behind it, up to the next SYNC, was carried out. If
                 the connection is closed now, nobody knows that.
         """
-        self.settle()
-        pgconn = self.db.pgconn
         try:
-            pgconn.enter_pipeline_mode()
-            sent = [step for one in said for step in self._send(one)]
-            pgconn.pipeline_sync()
-            after = [step for one in then for step in self._send(one)]
-            if then:
-                pgconn.pipeline_sync()
-            results = self._results(1 + said.count(SYNC) + bool(then))
-            pgconn.exit_pipeline_mode()
+            mine = self._send(said)
+            before, self._owed = self._owed, self._send(then)
+            for steps in before:
+                self._understood(steps)
+            answers = [self._understood(steps) for steps in mine]
         except BaseException:
             self.db.close()  # nobody knows what is still to come along it
             raise
-        with contextlib.suppress(psycopg.Error):
-            self._understood(after, results[len(sent) :])
-        return self._understood(sent, results[: len(sent)])
+        for _, failed in answers:
+            if failed is not None:
+                raise failed
+        return [rows for found, _ in answers for rows in found]
 
-    def leave(self, statement: str) -> None:
+    def leave(self, statement: Prepared) -> None:
         """Send a statement, and do not wait for the answer."""
-        self.settle()
-        self.db.pgconn.send_query(statement.encode())
+        self._owed += self._send([(statement, ())])
         self.db.pgconn.flush()
-        self._is_owed = True
 
     @property
     def is_lost(self) -> bool:
         """Whether the server has ended the connection while nobody used it."""
-        try:
-            self.settle()
+        if not self.db.closed:
             poll = select.poll()
             poll.register(self.db.pgconn.socket, select.POLLIN)
-            if poll.poll(0):
-                self.db.pgconn.consume_input()
-        except psycopg.Error:
-            self.db.close()
-        return self.db.closed or self.db.pgconn.status != pq.ConnStatus.OK
+            try:
+                if poll.poll(0):
+                    self.db.pgconn.consume_input()
+            except psycopg.Error:
+                self.db.close()
+        return self.db.closed
 
-    def settle(self) -> None:
-        """Take in the answer to what was left."""
-        if self._is_owed:
-            self._is_owed = False
-            while self._next() is not None:
-                pass
+    def _send(self, said: Sequence[Said]) -> list[_Steps]:
+        """Hand everything over, and return what the server answers to, by SYNC."""
+        pgconn, sent = self.db.pgconn, list[_Steps]()
+        sent.append([])
+        for one in said:
+            if one is SYNC:
+                pgconn.pipeline_sync()
+                sent.append([])
+            else:
+                sent[-1] += self._say(one)
+        if not said:
+            return []
+        pgconn.pipeline_sync()
+        return sent
 
-    def _send(self, said: Said) -> Iterator[tuple[Prepared, bytes]]:
-        """Hand one over, and yield what the server answers to: that it is prepared (with the name
-        that it then has), and its rows."""
+    def _say(self, said: Said) -> Iterator[tuple[Prepared, bytes]]:
         pgconn, (statement, values) = self.db.pgconn, said
-        if said is SYNC:
-            pgconn.pipeline_sync()
-            return
         types = [_oid(kind) for kind in statement.types.split()]
         if (name := self._names.get(statement)) is None:
             self._count += 1
@@ -133,35 +135,11 @@ class Exchanger:
         pgconn.send_query_prepared(name, given, binary, result_format=pq.Format.BINARY)
         yield statement, b""
 
-    def _results(self, syncs: int) -> list[Any]:
-        results = list[Any]()
-        while syncs:
-            if (result := self._next()) is None:  # the end of the answer to one statement
-                if self.db.pgconn.status != pq.ConnStatus.OK:
-                    raise psycopg.OperationalError("the server closed the connection")
-                continue
-            if result.status == pq.ExecStatus.PIPELINE_SYNC:
-                syncs -= 1
-            else:
-                results.append(result)
-        return results
-
-    def _next(self) -> Any:
-        """The server's next word. Other threads go on meanwhile."""
-        pgconn, poll = self.db.pgconn, select.poll()
-        poll.register(pgconn.socket, select.POLLIN | select.POLLOUT)
-        while pgconn.flush():
-            poll.poll()
-            pgconn.consume_input()
-        poll.modify(pgconn.socket, select.POLLIN)
-        while pgconn.is_busy():
-            poll.poll()
-            pgconn.consume_input()
-        return pgconn.get_result()
-
-    def _understood(self, sent: Sequence[tuple[Prepared, bytes]], results: list[Any]) -> list[Rows]:
+    def _understood(self, steps: _Steps) -> tuple[list[Rows], psycopg.Error | None]:
+        """Wait for the answers to these, and return the rows of each, and the first error."""
         found, failed = list[Rows](), None
-        for (statement, name), result in zip(sent, results, strict=True):
+        for statement, name in steps:
+            result = self._next()
             if result.status == pq.ExecStatus.FATAL_ERROR:
                 failed = failed or error_from_result(result)
             elif result.status == pq.ExecStatus.PIPELINE_ABORTED:
@@ -170,9 +148,27 @@ class Exchanger:
                 self._names[statement] = name
             else:
                 found.append(_rows(result))
-        if failed:
-            raise failed
-        return found
+        while self._next().status != pq.ExecStatus.PIPELINE_SYNC:
+            pass
+        return found, failed
+
+    def _next(self) -> Any:
+        """The server's next word. Other threads go on meanwhile."""
+        pgconn = self.db.pgconn
+        while True:
+            if pgconn.is_busy() or pgconn.flush():
+                self._wait()
+            elif (result := pgconn.get_result()) is not None:
+                return result
+            elif pgconn.status != pq.ConnStatus.OK:
+                raise psycopg.OperationalError("the server closed the connection")
+
+    def _wait(self) -> None:
+        pgconn, poll = self.db.pgconn, select.poll()
+        is_sending = select.POLLOUT if pgconn.flush() else 0
+        poll.register(pgconn.socket, select.POLLIN | is_sending)
+        poll.poll()
+        pgconn.consume_input()
 
 
 def _oid(kind: str) -> int:

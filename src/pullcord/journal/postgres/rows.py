@@ -102,6 +102,7 @@ TAKEN: Final = Prepared(  # the places behind which somebody may still commit: s
 )
 CLOCK: Final = Prepared(f"SELECT {SHOWN} FROM store")
 _BEGIN: Final = Prepared("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+_COMMIT: Final = Prepared("COMMIT")
 LIVING_STATES: Final = sorted(LIVING)
 _NEED_OWNER: Final = sorted(NEEDS_OWNER)
 
@@ -126,7 +127,12 @@ class PostgresView:
 
     def ask(self, statement: Prepared, *values: Any) -> Rows:
         """Return the rows that answer a question."""
-        return self.line.exchange((statement, values))[0]
+        [found] = self.ask_each((statement, values))
+        return found
+
+    def ask_each(self, *said: Said) -> list[Rows]:
+        """Return the rows that answer several questions."""
+        return self.line.exchange(*said)
 
     def _ask_from_the_end(self, statement: Prepared, *values: Any) -> tuple[int, Rows]:
         """The same, and where the store had ended before."""
@@ -196,6 +202,12 @@ class PostgresView:
 
     def rows(self, run_id: str, *, after_seq: int, limit: int) -> list[Row]:
         return [Row(*row) for row in self.ask(_ROWS, run_id, after_seq, limit)]
+
+    def head_and_rows(
+        self, run_id: str, *, after_seq: int, limit: int
+    ) -> tuple[Head | None, list[Row]]:
+        found, rows = self.ask_each((FIND, (run_id,)), (_ROWS, (run_id, after_seq, limit)))
+        return head_of(found[0]) if found else None, [Row(*row) for row in rows]
 
     def hashes_of(self, records: Sequence[tuple[str, int]]) -> list[bytes | None]:
         found = self.ask(_HASHES, [run for run, _ in records], [seq for _, seq in records])
@@ -299,13 +311,13 @@ class PostgresLook(PostgresView):
     def is_over(self) -> None:
         """Leave the look. Nobody waits for the server's answer to that."""
         if self._is_begun:
-            self.line.leave("COMMIT")
+            self.line.leave(_COMMIT)
         self._is_begun, self._end = False, None
 
-    def ask(self, statement: Prepared, *values: Any) -> Rows:
+    def ask_each(self, *said: Said) -> list[Rows]:
         if self._is_begun:
-            return super().ask(statement, *values)
-        return self._begun_with((statement, values))[-1]
+            return super().ask_each(*said)
+        return self._begun_with(*said)[-len(said) :]
 
     def _begun_with(self, *said: Said, before: Sequence[Said] = ()) -> list[Rows]:
         begin: list[Said] = [*before, (_BEGIN, ()), (CLOCK, ()), *said]
@@ -317,7 +329,7 @@ class PostgresLook(PostgresView):
             self.line = self._again()
             answers = self.line.exchange(*begin)
         self._is_begun = True
-        self._clock.hear(answers[-2][0][0])
+        self._clock.hear(answers[-len(said) - 1][0][0])
         return answers
 
     def _ask_from_the_end(self, statement: Prepared, *values: Any) -> tuple[int, Rows]:

@@ -180,6 +180,7 @@ _OF_RUN: Final = tuple(
 )
 _NOTIFY: Final = Prepared("SELECT pg_notify($1, $2)", "text text")
 _NAMES_MAX: Final = 7_000  # bytes; a notification has room for 8,000
+_ROLLBACK: Final = Prepared("ROLLBACK")
 _COMMIT: Final[Said] = (Prepared("COMMIT"), ())
 _TIME: Final[Said] = (Prepared(KEEP_UP), ())
 _BEGIN: Final[Said] = (Prepared("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"), ())
@@ -311,7 +312,7 @@ class PostgresTables:
     def roll_back(self) -> None:
         if self._is_open and not self.line.db.closed:
             try:
-                self.line.leave("ROLLBACK")
+                self.line.leave(_ROLLBACK)
             except psycopg.Error:
                 self.line.db.close()
         self._is_open = False

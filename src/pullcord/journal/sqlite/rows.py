@@ -207,6 +207,11 @@ class Connection:
         )
         return list(map(Row._make, found))
 
+    def head_and_rows(
+        self, run_id: str, *, after_seq: int, limit: int
+    ) -> tuple[Head | None, list[Row]]:
+        return self.head(run_id), self.rows(run_id, after_seq=after_seq, limit=limit)
+
     def hashes_of(self, records: Sequence[tuple[str, int]]) -> list[bytes | None]:
         wanted = msgspec.json.encode(records).decode()
         return [row[0] for row in self._all(_HASHES, (wanted,))]

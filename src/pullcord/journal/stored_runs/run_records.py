@@ -38,17 +38,24 @@ def existing(view: View, run_id: str) -> Head:
 def records_of(view: View, run_id: str, after_seq: int = 0, limit: int = ALL) -> list[Record]:
     """The run's records after `after_seq`, each checked against the one before. Of a forgotten
     run only the last one is left, which says so."""
-    head = existing(view, run_id)
+    return head_and_records(view, run_id, after_seq, limit)[1]
+
+
+def head_and_records(
+    view: View, run_id: str, after_seq: int = 0, limit: int = ALL
+) -> tuple[Head, list[Record]]:
+    """Return the run's head and its records after `after_seq`."""
+    after_seq = max(after_seq, 0)
+    known = min(after_seq, 1)  # with the one before, from which they follow
+    head, rows = view.head_and_rows(
+        check_id(run_id), after_seq=after_seq - known, limit=limit + known
+    )
+    if head is None:
+        raise RunNotFound(run_id)
     if act := act_of(view, head):
-        return [act] if after_seq < act.seq else []
-    before = GENESIS
-    if after_seq > 0:
-        last = view.rows(run_id, after_seq=after_seq - 1, limit=1)
-        if not last:
-            return []
-        before = last[0].hash
-    rows = view.rows(run_id, after_seq=max(after_seq, 0), limit=limit)
-    return list(opened(run_id, rows, seq=max(after_seq, 0), before=before))
+        return head, [act] if after_seq < act.seq else []
+    before, rows = (rows[0].hash, rows[1:]) if known and rows else (GENESIS, rows)
+    return head, list(opened(run_id, rows, seq=after_seq, before=before))
 
 
 def birth(view: View, run_id: str, *, what: str) -> Created:
@@ -93,8 +100,8 @@ def reusable(view: View, run_id: str, *, what: str) -> Created:
 def stream(view: View, run_id: str, after: Cursor, *, limit: int = ALL) -> Sequence[Item]:
     """Records and live text after a place, merged in the order they happened. With a `limit`,
     no more than so many records: read on from the last place."""
-    records = records_of(view, run_id, after.seq, limit)
-    texts = _shown(view, run_id, view.live(run_id, after_pos=after.pos))
+    head, records = head_and_records(view, run_id, after.seq, limit)
+    texts = _shown(view, head, view.live(run_id, after_pos=after.pos))
     if len(records) == limit:
         texts = [text for text in texts if text.after_seq <= records[-1].seq]
     merged: list[Item] = []
@@ -111,9 +118,8 @@ def stream(view: View, run_id: str, after: Cursor, *, limit: int = ALL) -> Seque
     return merged
 
 
-def _shown(view: View, run_id: str, texts: list[LiveText]) -> list[LiveText]:
+def _shown(view: View, head: Head, texts: list[LiveText]) -> list[LiveText]:
     """Without what came after a pause was asked for: that is shown when the run goes on."""
-    head = existing(view, run_id)
     if not texts or head.state not in (RunState.PAUSING, RunState.PAUSED):
         return texts
     pause = load(view, head).pause
