@@ -1,7 +1,7 @@
 """A store in memory: for tests, examples and runs that need not outlive the process."""
 
 import threading
-from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Iterable, MutableMapping, Sequence
 from itertools import islice
 from typing import TypeVar
 
@@ -18,6 +18,7 @@ from pullcord.journal.store import (
     Job,
     Kept,
     LiveText,
+    Named,
     NewStop,
     Outcome,
     Scrubbed,
@@ -85,8 +86,8 @@ class _MemoryListener:
             self._poked.clear()
         return heard
 
-    def named(self) -> Mapping[str, int]:
-        return {}
+    def named(self) -> Named:
+        return Named()
 
     def wake(self) -> None:
         self._poked.set()

@@ -4,7 +4,7 @@ The ledger has every rule: compare-and-set, epochs, controls, leases, the hash c
 inside the transactions that a store provides. `pullcord.testing.journal_contract` checks a store.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
 
 import msgspec
@@ -295,6 +295,15 @@ class Transaction(View, Protocol):
         ...
 
 
+class Named(dict[str, int]):
+    """Runs that a listener has heard of by name, with the numbers of their last records.
+
+    `going_on`: those of which it has also heard that no other process has to take them up for that.
+    """
+
+    going_on: frozenset[str] = frozenset()
+
+
 class Listener(Protocol):
     """Hears that the store has changed, in this process or another. One thread uses it."""
 
@@ -302,11 +311,8 @@ class Listener(Protocol):
         """Return True soon after any commit, False after `timeout_s` without one."""
         ...
 
-    def named(self) -> Mapping[str, int]:
-        """Return the runs that `wait` has heard of by name, each with its last record's number.
-
-        Empty: it has only heard that something has changed.
-        """
+    def named(self) -> Named:
+        """Return the runs that `wait` has heard of. Empty: only that something has changed."""
         ...
 
     def wake(self) -> None:

@@ -93,7 +93,7 @@ class Watch:
         if not changed:
             self._mark, changed = self._store.read(lambda view: view.changed(self._mark))
         with self._changing:
-            runs = {**dict.fromkeys(self._asked, 0), **changed}
+            runs = changed if not self._asked else {**dict.fromkeys(self._asked, 0), **changed}
             self._asked.clear()
         told = [told.tell(runs) for told in self._told if runs or told.missed]
         return not all(told)
@@ -109,7 +109,7 @@ class _Told:
 
     def tell(self, runs: Changed) -> bool:
         try:
-            self._on_change({**self.missed, **runs})
+            self._on_change({**self.missed, **runs} if self.missed else runs)
         except StorageFailed as error:  # nobody's fault: it is told when the store is back
             if not self.missed:
                 _log.warning("%s A listener is told when it is back.", error)

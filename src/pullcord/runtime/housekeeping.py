@@ -13,6 +13,7 @@ from typing import Final
 from pullcord.core.commands import Answer
 from pullcord.core.states import NEEDS_OWNER
 from pullcord.errors import JournalClosed, PullcordError, RunNotFound, StorageFailed
+from pullcord.journal.store import Named
 from pullcord.journal.watch import Changed
 from pullcord.runtime.alarms import Alarm
 from pullcord.runtime.driving.left_behind import name_if_stopped
@@ -73,12 +74,15 @@ class Housekeeper:
     # --- what has changed ---
 
     def _changed(self, runs: Changed) -> None:
+        going_on = runs.going_on if isinstance(runs, Named) else frozenset[str]()
         for run_id, seq in runs.items():
             if driver := self.worker.drivers.get(run_id):
                 driver.live.heard(seq)
-            else:
-                if is_any_known(self._is_not_driven):
-                    self._moved.add(run_id)
+                continue
+            is_known = is_any_known(self._is_not_driven)
+            if is_known:
+                self._moved.add(run_id)
+            if is_known or run_id not in going_on:
                 self.worker.news.set()
 
     def _is_not_driven(self, started: StartedWork) -> bool:

@@ -4,7 +4,7 @@ import contextlib
 import os
 import select
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Final
 
 import psycopg
@@ -12,6 +12,7 @@ import psycopg
 from pullcord.errors import JournalError
 from pullcord.journal.postgres.clock import KEEP_UP
 from pullcord.journal.postgres.connection import Db, Link, ask
+from pullcord.journal.store import Named
 
 _LOOK_S: Final = 1.0  # how often it looks for itself: a pooler, say, may swallow notifications
 _AGAIN_S: Final = (0.05, 1.0)  # between attempts to reach a server that is away: at first, at most
@@ -35,7 +36,7 @@ class PostgresListener:
         self._nudge = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._place, self._looked_at = -1, 0.0
         self._said: list[str] = []  # what was notified, and not handed on yet
-        self._named: dict[str, int] = {}
+        self._named = Named()
         self._away_s = _AGAIN_S[0]
         self._db: Db | None = None
         try:
@@ -46,7 +47,7 @@ class PostgresListener:
 
     def wait(self, timeout_s: float) -> bool:
         until = time.monotonic() + timeout_s
-        self._named = {}
+        self._named = Named()
         while True:
             left = max(until - time.monotonic(), 0.0)
             try:
@@ -59,7 +60,7 @@ class PostgresListener:
             if time.monotonic() >= until:
                 return False
 
-    def named(self) -> Mapping[str, int]:
+    def named(self) -> Named:
         return self._named
 
     def wake(self) -> None:
@@ -128,15 +129,18 @@ class PostgresListener:
             self._db = None
 
 
-def _named(said: Iterable[str]) -> dict[str, int]:
-    """The runs that notifications name. Empty: one of them has named none."""
-    named = dict[str, int]()
+def _named(said: Iterable[str]) -> Named:
+    """The runs that notifications name, see `tables.told`. Empty: one of them has named none."""
+    named, waiting = Named(), set[str]()
     for words in said:
         if not words:
-            return {}
+            return Named()
         for word in words.split():
-            run_id, _, seq = word.rpartition(":")
+            run_id, _, seq = word.rstrip("!").rpartition(":")
             named[run_id] = max(int(seq), named.get(run_id, 0))
+            if word.endswith("!"):
+                waiting.add(run_id)
+    named.going_on = frozenset(named.keys() - waiting)
     return named
 
 

@@ -12,6 +12,7 @@ from typing import Any, Final
 import psycopg
 from psycopg import errors
 
+from pullcord.core.states import LIVING
 from pullcord.journal.chain import Row
 from pullcord.journal.evidence.stoplog import START, cover
 from pullcord.journal.optimistic import (
@@ -320,8 +321,8 @@ class PostgresTables:
     def commit(self, checks: Checks, writes: Writes, token: int) -> bool:
         said = [*_statements(checks, writes, token, tag=self._tag), (DONE, (self._writer,))]
         end = [_COMMIT] if self._is_open else []
-        told = _told(writes)
-        news: list[Said] = [] if told is None else [(_NOTIFY, (self._channel, told))]
+        named = told(writes)
+        news: list[Said] = [] if named is None else [(_NOTIFY, (self._channel, named))]
         try:
             found = self.line.exchange(*said, *end, then=[*news, _TIME])
         except (*_REFUSALS, *_INTERFERED):
@@ -352,14 +353,16 @@ def _seen(row: Sequence[Any]) -> Seen:
     return Seen(head_of(row), row[16])
 
 
-def _told(writes: Writes) -> str | None:
-    """Which runs have news, for those who listen: `run:seq run:seq ...`. Empty: too many to name.
-    None: nobody has to be told."""
+def told(writes: Writes) -> str | None:
+    """Which runs have news, for those who listen: `run:seq run:seq! ...`; with a mark, those that a
+    process may have to take up now. Empty: too many to name. None: nobody has to be told."""
     last = {run_id: text.after_seq for run_id, text in writes.said}
     last |= {run_id: row.seq for run_id, row in writes.rows}
     if not last:
         return None
-    named = " ".join(f"{run_id}:{seq}" for run_id, seq in last.items())
+    rests = {run for run, head in writes.heads.items() if not head.holder.owner}
+    rests |= {run for run, head in writes.heads.items() if head.state not in LIVING}
+    named = " ".join(f"{run}:{seq}{'!' * (run in rests)}" for run, seq in last.items())
     return named if len(named) <= _NAMES_MAX else ""
 
 

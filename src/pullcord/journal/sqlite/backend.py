@@ -8,7 +8,7 @@ import contextlib
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -30,7 +30,7 @@ from pullcord.journal.sqlite.rows import Connection
 from pullcord.journal.sqlite.schema import MIGRATIONS
 from pullcord.journal.sqlite.turnstile import POLL_S, Turnstile, TurnTimeout
 from pullcord.journal.sqlite.wake_pipe import WakeAll, WakePipe
-from pullcord.journal.store import Job, Outcome, Scrubbed, Transaction, View
+from pullcord.journal.store import Job, Named, Outcome, Scrubbed, Transaction, View
 from pullcord.lazy_import import lazy_import
 
 if TYPE_CHECKING:
@@ -271,8 +271,8 @@ class _SqliteListener:
             if left <= 0:
                 return False
 
-    def named(self) -> Mapping[str, int]:
-        return {}
+    def named(self) -> Named:
+        return Named()
 
     def _data_version(self) -> object:
         return self._db.pragma("data_version")
