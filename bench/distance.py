@@ -1,28 +1,47 @@
-"""Steps per second over a network: function agents on a PostgreSQL store behind a line that takes
-its time, driven by one, two and four workers at once."""
+"""Over a network: function agents on a PostgreSQL store behind a line that takes its time, driven
+by one, two and four workers at once, with DBOS beside them; and how soon a control is there."""
 
 import asyncio
 import os
 import sys
 import time
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import Any, Final
-from urllib.parse import quote
+from typing import Any, Final, NamedTuple
+from urllib.parse import quote, unquote
 
+from compare.environments import ROOT, Peer, python_of, surroundings
 from tests.postgres.server import Server, serving
 
 import pullcord
-from bench.figures import Figure
+from bench.figures import Figure, p50
 from pullcord import Context
+from pullcord.core.commands import Cancel
+from pullcord.journal.journal import Journal
 
 RUNS: Final = 20  # of each worker
 STEPS: Final = 20  # of each run
 TARGETS: Final = {(0.0, 4): 1000, (1.0, 1): 600, (5.0, 1): 250}
 """By the round trip in milliseconds, and the number of workers."""
+TARGETS_BY_DBOS: Final = {(1.0, 1): 2.5}
+CONTROLS: Final = 100
 ROUNDS_MS: Final = (0.0, 1.0, 5.0)
 WORKERS: Final = (1, 2, 4)
+
+
+DBOS: Final = Peer("dbos", "DBOS", ("dbos",))
+
+
+class Rate(NamedTuple):
+    """Steps per second over all workers, and how busy this machine was, server and all."""
+
+    steps: float
+    busy: float
+
+    def over(self, workers: int) -> str:
+        steps = f"{workers * RUNS * STEPS:,} trivial steps, {RUNS} runs a worker"
+        return f"{steps}; {self.busy:.0%} of {os.cpu_count()} cores busy"
 
 
 async def measure(folder: Path) -> list[Figure]:
@@ -32,12 +51,41 @@ async def measure(folder: Path) -> list[Figure]:
         for round_ms in ROUNDS_MS:
             async with _line(server, folder / f"{round_ms:g}", round_ms) as far:
                 for workers in WORKERS:
-                    rate = await _steps_per_s(server.url(), far, workers)
-                    what = f"steps per second, {round_ms:g} ms round trip, {workers} workers"
-                    over = f"{workers * RUNS * STEPS:,} trivial steps, {RUNS} runs a worker"
-                    target = TARGETS.get((round_ms, workers), 0)
-                    figures.append(Figure(what, rate, target, "/s", over, more_is_better=True))
+                    figures += await _compared(server, far, round_ms, workers)
+                if round_ms:
+                    figures += await _controls(server.url().replace(*far), round_ms)
     return figures
+
+
+async def _compared(
+    server: Server, far: tuple[str, str], round_ms: float, workers: int
+) -> list[Figure]:
+    """Our workers and, right behind them, DBOS with as many."""
+    url, socket = server.url().replace(*far), unquote(far[1])
+    ours = await _rate([[sys.executable, "-m", "bench.distance", url]] * workers, "churn")
+    python = str(await asyncio.to_thread(python_of, DBOS))
+    theirs = await _rate([[python, "-m", "bench.dbos_worker", socket]] * workers, "worker")
+    where = f"{round_ms:g} ms round trip, {workers} workers"
+    target = TARGETS.get((round_ms, workers), 0)
+    ratio = TARGETS_BY_DBOS.get((round_ms, workers), 1)
+    return [
+        Figure(
+            f"steps per second, {where}",
+            ours.steps,
+            target,
+            "/s",
+            ours.over(workers),
+            more_is_better=True,
+        ),
+        Figure(
+            "… against DBOS in the same run",
+            ours.steps / theirs.steps,
+            ratio,
+            "×",
+            f"DBOS {theirs.steps:.0f} steps per second; {theirs.over(workers)}",
+            more_is_better=True,
+        ),
+    ]
 
 
 @asynccontextmanager
@@ -61,24 +109,108 @@ async def _line(server: Server, folder: Path, round_ms: float) -> AsyncGenerator
         await line.wait()
 
 
-async def _steps_per_s(url: str, far: tuple[str, str], workers: int) -> float:
+async def _rate(workers: list[list[str]], name: str) -> Rate:
+    """Have the workers begin at the same moment, and wait for the last."""
     pipe = asyncio.subprocess.PIPE
-    words = "-m", "bench.distance", url.replace(*far)
     mine = [
         await asyncio.create_subprocess_exec(
-            *(sys.executable, *words, f"churn-{n}"), stdin=pipe, stdout=pipe
+            *(*words, f"{name}-{n}"), stdin=pipe, stdout=pipe, cwd=ROOT, env=_around()
         )
-        for n in range(workers)
+        for n, words in enumerate(workers)
     ]
     for worker in mine:
         assert worker.stdout
         await worker.stdout.readline()
+    used, idle = _cores()
     for worker in mine:
         assert worker.stdin
         worker.stdin.write(b"go\n")
     spans = [(await worker.communicate())[0].split() for worker in mine]
+    used, idle = _cores()[0] - used, _cores()[1] - idle
     began, ended = min(float(span[0]) for span in spans), max(float(span[1]) for span in spans)
-    return workers * RUNS * STEPS / (ended - began)
+    return Rate(len(workers) * RUNS * STEPS / (ended - began), used / (used + idle))
+
+
+def _around() -> dict[str, str]:
+    return {**surroundings(), "PULLCORD_STATE": os.environ["PULLCORD_STATE"]}
+
+
+def _cores() -> tuple[int, int]:
+    """How long the cores were busy, and how long they were not."""
+    words = Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]
+    times = [int(word) for word in words]
+    idle = times[3] + times[4]
+    return sum(times) - idle, idle
+
+
+async def _controls(url: str, round_ms: float) -> list[Figure]:
+    """From when somebody asks for a pause, in another process, to the code in flight; and the same
+    beside workers that write as fast as they can."""
+    late = {"alone": await _lateness(url)}
+    beside = asyncio.create_task(
+        _rate([[sys.executable, "-m", "bench.distance", url]] * max(WORKERS), "beside")
+    )
+    late["beside four workers"] = await _lateness(url, until=beside)
+    await beside
+    figures: list[Figure] = []
+    for how, found in late.items():
+        found.sort()
+        what = f"a control from another process to the code in flight, {round_ms:g} ms, {how}"
+        over = f"{len(found)} controls"
+        figures.append(Figure(f"{what}, p50", p50(found), 5 * round_ms, "ms", over))
+        at = found[int(len(found) * 0.99)]
+        figures.append(Figure("… p99", at, 30 * round_ms, "ms", over))
+    return figures
+
+
+async def _lateness(url: str, *, until: "asyncio.Task[Rate] | None" = None) -> list[float]:
+    """How late each control reached the code in flight, in milliseconds."""
+    late = list[float]()
+    begun, cut = asyncio.Event(), list[float]()
+
+    async def held() -> None:
+        begun.set()
+        try:
+            await asyncio.sleep(3600)
+        finally:
+            cut.append(time.monotonic())
+
+    async def works(ctx: Context) -> None:
+        await ctx.step("held", held)
+
+    words = "-m", "bench.distance", url, "presses"
+    pipe = asyncio.subprocess.PIPE
+    person = await asyncio.create_subprocess_exec(
+        *(sys.executable, *words), stdin=pipe, stdout=pipe, cwd=ROOT, env=_around()
+    )
+    assert person.stdin
+    assert person.stdout
+    agents: Any = {"held": works}
+    async with pullcord.open(url, agents=agents) as runtime:
+        for _ in range(CONTROLS):
+            begun.clear()
+            cut.clear()
+            run = await runtime.start("held")
+            await begun.wait()
+            person.stdin.write(f"{run.id}\n".encode())
+            asked = float(await person.stdout.readline())
+            with suppress(pullcord.RunCancelled):
+                await run.result()
+            late.append((cut[0] - asked) * 1000)
+            if until is not None and until.done():
+                break
+    person.stdin.close()
+    await person.wait()
+    return late
+
+
+async def _presses(url: str) -> None:
+    """Cancel each run whose id is said, and say when that was asked for."""
+    async with Journal.open(url) as journal:
+        while run_id := (await asyncio.to_thread(sys.stdin.readline)).strip():
+            asked = time.monotonic()
+            await journal.command(run_id, Cancel(by="ana"))
+            print(asked, flush=True)
 
 
 async def _plain(number: int) -> int:
@@ -107,4 +239,4 @@ def _says_ready() -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(_worker(sys.argv[1], sys.argv[2]))
+    asyncio.run(_presses(sys.argv[1]) if sys.argv[2] == "presses" else _worker(*sys.argv[1:]))
