@@ -34,8 +34,11 @@ settings.register_profile(
 )
 settings.load_profile("full" if FULL else "sample")
 
-WHOLE = ("architecture", "core", "contracts", "corpus", "docs", "models")
-"""Where a case is a function call, or unlike all others. Elsewhere it has processes, sockets or a
+WHOLE = (
+    *("architecture", "core", "contracts", "corpus", "docs", "models"),
+    *("test_a_driver_moves_by_a_table.py", "test_a_control_means_one_thing.py"),
+)
+"""Where a case is a function call, or unlike all others: folders, and files in others. Elsewhere it has processes, sockets or a
 browser of its own: of each long list of like cases every fifth is run, always the same, so that
 the same tree has the same result tomorrow; `make soak` runs all of them."""
 TOGETHER = (
@@ -53,7 +56,8 @@ PART = int(os.environ.get("PULLCORD_PART", "0")) % PARTS
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     lists: dict[str, list[pytest.Item]] = {}
     for item in sorted(items, key=lambda item: item.nodeid):
-        if item.path.parent.name not in WHOLE and "[" in item.name:
+        is_whole = item.path.parent.name in WHOLE or item.path.name in WHOLE
+        if not is_whole and "[" in item.name:
             lists.setdefault(item.nodeid.partition("[")[0], []).append(item)
     long = [cases for cases in lists.values() if len(cases) >= LONG]
     for item in (item for cases in long for item in cases):

@@ -78,6 +78,7 @@ MAY_LOAD = {
     "pullcord.journal.sqlite.schema",
     "pullcord.journal.sqlite.turnstile",
     "pullcord.journal.sqlite.wake_pipe",
+    "pullcord.journal.one_commit",
     "pullcord.journal.store",
     "pullcord.journal.store_location",
     "pullcord.journal.stored_runs",

@@ -14,7 +14,7 @@ from pullcord.journal.postgres.clock import KEEP_UP
 from pullcord.journal.postgres.connection import Db, Link, ask
 from pullcord.journal.store import Named
 
-_LOOK_S: Final = 1.0  # how often it looks for itself: a pooler, say, may swallow notifications
+_LOOK_S: Final = 2.0  # how often it looks for itself: a notification may get lost
 _AGAIN_S: Final = (0.05, 1.0)  # between attempts to reach a server that is away: at first, at most
 
 # By the last place it is known that something was committed unheard. And nobody else may be there

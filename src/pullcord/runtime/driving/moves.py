@@ -85,6 +85,8 @@ class Move(Enum):
 
 
 M = Move
+TO_OTHERS: Final = frozenset((M.PAUSE, M.REQUEUE, M.GIVE_BACK))
+"""The moves after which another process may take the run up."""
 Moves: TypeAlias = tuple[Move, ...]
 Rung: TypeAlias = Callable[[Run, Here], Moves | None]
 """One rung of a ladder: returns the moves while the run stands on it. None: it has passed it."""
@@ -100,7 +102,9 @@ def moves(run: Run, here: Here) -> Moves:
     """Return the next moves of a driver. Empty: it waits for a change."""
     if here.was_cut and run.state in (_S.RUNNING, _S.QUEUED, _S.WAITING):
         return (M.TELL_OF_CUT,)
-    return _ROWS[run.state](run, here)
+    todo = _ROWS[run.state](run, here)
+    # Until a release is over, nobody else may call it.
+    return tuple(move for move in todo if move not in TO_OTHERS) if here.is_releasing else todo
 
 
 # --- one row for each state ---
@@ -125,7 +129,7 @@ def _running(run: Run, here: Here) -> Moves:
 def _pausing(run: Run, here: Here) -> Moves:
     if here.leaving == "now" and (here.is_flying or here.is_busy):
         return (M.SHUT_GATE, M.HOLD, M.LAND, *([M.UNWIND] if here.is_busy else []))
-    if here.is_moving or here.is_busy or here.is_releasing:
+    if here.is_moving or here.is_busy:
         return (M.SHUT_GATE, M.HOLD)
     is_last = _is_through(here) and not run.living_children() and here.caught != "told"
     if is_last and not (here.is_switched_off and run.defers):
@@ -235,11 +239,6 @@ def _children_finished(run: Run, here: Here) -> Moves | None:
     return (*cancels, M.BLOCK) if run.state is _S.RUNNING else cancels
 
 
-def _cut_release_over(_run: Run, here: Here) -> Moves | None:
-    """The kill switch has cut it. Until it is over, nobody else may call it."""
-    return () if here.is_releasing else None
-
-
 def _switch_lets_release(run: Run, here: Here) -> Moves | None:
     return _wait_for_switch(here) if here.is_switched_off and run.defers else None
 
@@ -250,8 +249,7 @@ def _switch_lets_undo(run: Run, here: Here) -> Moves | None:
 
 
 def _wait_for_switch(here: Here) -> Moves:
-    is_cutting = here.is_undoing or here.is_releasing
-    return (M.GIVE_BACK,) if here.leaving and not is_cutting else ()
+    return (M.GIVE_BACK,) if here.leaving and not here.is_undoing else ()
 
 
 def _switch_lets_anything(_run: Run, here: Here) -> Moves | None:
@@ -281,7 +279,7 @@ Ending: TypeAlias = Literal[
 ]
 LADDERS: Final[dict[Ending, tuple[tuple[Rung, ...], Move]]] = {
     "hand over": ((_landed, _unwound), M.REQUEUE),
-    "rest elsewhere": ((_landed, _unwound, _cut_release_over), M.GIVE_BACK),
+    "rest elsewhere": ((_landed, _unwound), M.GIVE_BACK),
     "wrap up elsewhere": ((_landed_by_itself, _unwound), M.GIVE_BACK),
     "finish": ((_at_rest, _clean, _children_finished, _switch_lets_release, _released), M.FINISH),
     "stop": (
