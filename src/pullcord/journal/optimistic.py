@@ -280,10 +280,11 @@ class OptimisticTransaction:
         except (_Stale, NotYet, Interfered):
             raise
         except Exception as error:
-            is_refusal = isinstance(error, PullcordError) and not part.writes.count
-            if not is_refusal and not self._is_stale():
+            if isinstance(error, PullcordError) and not part.writes.count:
+                part.outcome = Outcome(error=error)
+            elif not self._is_stale():
                 raise (error if len(self._parts) == 1 else Trouble) from error
-            part.writes, part.outcome = Writes(), Outcome(error=error)
+            # Else it is repeated, and so are those behind it that see what it has written.
 
     def _is_stale(self) -> bool:
         """Whether an error may come from looks that do not fit together."""
@@ -298,6 +299,8 @@ class OptimisticTransaction:
 
     def _commits(self) -> bool | None:
         """Whether it is committed. None: not yet."""
+        if not all(part.outcome for part in self._parts):
+            return False  # one has failed on what has changed since
         writes, token = Writes(), secrets.randbits(62) + 1
         for part in self._parts:
             writes.add(part.writes)
