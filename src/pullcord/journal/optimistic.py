@@ -236,7 +236,8 @@ class OptimisticTransaction:
             Trouble: one has failed in a way that may concern the others.
             Contended: others came between, again and again.
         """
-        self._parts = [_Part(job) for job in jobs]
+        parts = [_Part(job) for job in jobs]
+        self._parts = list(parts)
         self._begin_anew()
         refused = 0
         try:
@@ -249,7 +250,7 @@ class OptimisticTransaction:
                     while (is_done := self._commits()) is None:
                         yield
                     if is_done:
-                        return [part.outcome or Outcome() for part in self._parts]
+                        return [part.outcome or Outcome() for part in parts]
                     refused += 1
                     yield
                     while (stale := self._lock_everything()) is None:
@@ -366,6 +367,7 @@ class OptimisticTransaction:
             part.begin()
         for run_id in changed:
             self._restore(run_id)
+        self._parts.sort(key=lambda part: not part.outcome)  # their writes come behind the others'
 
     def _restore(self, run_id: str) -> None:
         """Know a run as it was when it was locked; else it is asked for again."""
