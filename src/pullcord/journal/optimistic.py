@@ -438,15 +438,16 @@ class OptimisticTransaction:
         return known.head if known else None
 
     def eldest(self, thread: str) -> str | None:
-        mine = {run: head for part in self._parts for run, head in part.writes.heads.items()}
+        written = {run: head for part in self._parts for run, head in part.writes.heads.items()}
+        mine = {run: h for run, h in written.items() if h.thread == thread and not h.parent}
+        self._part.looked.update(mine)  # the answer follows from them as well
         ended = [run_id for run_id, head in mine.items() if head.state not in LIVING]
         found = self._tables.eldest(thread, besides=ended)
         self._part.eldest[thread] = self._tables.eldest(thread, besides=()) if ended else found
         younger = (
             run_id
             for run_id, head in mine.items()
-            if self._known[run_id].version == NEWBORN and not head.parent
-            if head.thread == thread and head.state in LIVING
+            if self._known[run_id].version == NEWBORN and head.state in LIVING
         )
         return found or next(younger, None)
 
