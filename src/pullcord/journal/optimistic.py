@@ -311,7 +311,7 @@ class OptimisticTransaction:
             is_done = self._tables.commit(self._checks(), writes, token)
         except NotYet:
             return None
-        self._locked = None
+        self._locked, self._acks = None, {}
         if is_done:
             self._are_kept(writes, token)
         return is_done
