@@ -505,9 +505,8 @@ class OptimisticTransaction:
         return max((text.offset + len(text.text) for text in of_it), default=0)
 
     def boot_base(self, boot: str) -> int | None:
-        for part in self._parts:
-            if boot in part.writes.boots:
-                return part.writes.boots[boot]
+        if boot in self._part.writes.boots:  # another job's may be refused: that one is not told
+            return self._part.writes.boots[boot]
         if boot not in self._boots:
             found = self._tables.view.boot_base(boot)
             if found is None:
