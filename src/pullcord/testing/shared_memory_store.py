@@ -107,6 +107,7 @@ class SharedDictionaries(Dictionaries):
     def _births_fit(self, checks: Checks, writes: Writes) -> bool:
         born = [head for run_id, head in writes.heads.items() if run_id not in checks.versions]
         threads = {head.thread for head in born if not head.parent} & checks.eldest.keys()
+        threads |= checks.eldest.keys() if writes.erased else set[str]()
         return not any(head.run_id in self._heads for head in born) and all(
             self.eldest(thread) == checks.eldest[thread] for thread in threads
         )

@@ -367,7 +367,8 @@ def _statements(checks: Checks, writes: Writes, token: int, *, tag: int) -> Iter
     """Everything that a commit says, in an order in which nobody waits with more than he must."""
     born = [head for run, head in writes.heads.items() if checks.versions.get(run) is None]
     changed = [head for run, head in writes.heads.items() if run in checks.versions]
-    threads = sorted({head.thread for head in born if not head.parent})
+    threads = {head.thread for head in born if not head.parent}
+    threads = sorted(threads | (checks.eldest.keys() if writes.erased else set[str]()))
     yield from ((_LOCK_FOR, (_number(tag, f"thread {thread}"),)) for thread in threads)
     if checks.versions:
         runs = list(checks.versions)
