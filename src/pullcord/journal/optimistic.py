@@ -20,6 +20,7 @@ import msgspec
 from pullcord.core.states import LIVING, RunState
 from pullcord.errors import PullcordError
 from pullcord.journal.chain import Row
+from pullcord.journal.evidence.stoplog import behind
 from pullcord.journal.one_commit import Trouble
 from pullcord.journal.store import (
     Head,
@@ -83,6 +84,7 @@ class Checks:
     versions: dict[str, int] = field(default_factory=dict[str, int])
     eldest: dict[str, str | None] = field(default_factory=dict[str, str | None])  # by thread
     hooks: dict[str, HookPlace | None] = field(default_factory=dict[str, HookPlace | None])
+    noted: int | None = None  # the stop log's last entry about no run, if that was asked for
 
 
 @dataclass
@@ -203,11 +205,12 @@ class _Part:
     looked: set[str] = field(default_factory=set[str])
     eldest: dict[str, str | None] = field(default_factory=dict[str, str | None])
     hooks: dict[str, HookPlace | None] = field(default_factory=dict[str, HookPlace | None])
+    noted: int | None = None
     writes: Writes = field(default_factory=Writes)
     outcome: Outcome | None = None
 
     def begin(self) -> None:
-        self.looked, self.eldest, self.hooks = set(), {}, {}
+        self.looked, self.eldest, self.hooks, self.noted = set(), {}, {}, None
         self.writes, self.outcome = Writes(), None
 
 
@@ -296,6 +299,7 @@ class OptimisticTransaction:
         for part in self._parts:
             checks.eldest |= {t: run for t, run in part.eldest.items() if t not in checks.eldest}
             checks.hooks |= {n: at for n, at in part.hooks.items() if n not in checks.hooks}
+            checks.noted = part.noted if checks.noted is None else checks.noted
         return checks
 
     def _commits(self) -> bool | None:
@@ -563,7 +567,20 @@ class OptimisticTransaction:
     def stops(self, *, after: int, limit: int, run: str | None = None) -> list[StopRow]:
         if run:
             self._look(run)
-        return self._tables.view.stops(after=after, limit=limit, run=run)
+        found = self._tables.view.stops(after=after, limit=limit, run=run)
+        if run == "":
+            self._part.noted = found[-1].n if found else after
+        return [*found, *self._new_stops(after, run)][:limit]
+
+    def _new_stops(self, after: int, run: str | None) -> list[StopRow]:
+        """What this transaction adds to the log."""
+        new = [stop for part in self._parts for stop in part.writes.stops]
+        rows: list[StopRow] = []
+        last = self._tables.view.stop_head() if new else None
+        for stop in new:
+            rows.append(behind(last, stop))
+            last = rows[-1].n, rows[-1].hash
+        return [row for row in rows if row.n > after and run in (None, row.run)]
 
     def stop_head(self) -> tuple[int, bytes] | None:
         return self._tables.view.stop_head()

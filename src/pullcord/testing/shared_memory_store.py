@@ -96,6 +96,7 @@ class SharedDictionaries(Dictionaries):
             self.are_at(checks.versions)
             and self._births_fit(checks, writes)
             and self._rows_fit(writes)
+            and self._notes_fit(checks, writes)
             and not writes.acks.keys() & self._acks.keys()
             and not writes.boots.keys() & self._boots.keys()
             and all(self._hooks.get(name) == checks.hooks.get(name) for name in writes.hooks)
@@ -111,6 +112,10 @@ class SharedDictionaries(Dictionaries):
         return not any(head.run_id in self._heads for head in born) and all(
             self.eldest(thread) == checks.eldest[thread] for thread in threads
         )
+
+    def _notes_fit(self, checks: Checks, writes: Writes) -> bool:
+        notes = (row.n for row in self._stops.values() if not row.run)
+        return not writes.stops or checks.noted in (None, max(notes, default=0))
 
     def _rows_fit(self, writes: Writes) -> bool:
         """Whether no record of that number is there. (A gap would be: PostgreSQL sees none.)"""

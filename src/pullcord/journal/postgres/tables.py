@@ -133,6 +133,9 @@ _STOP: Final = Prepared(  # its number and its hash follow from the last: `evide
     "RETURNING n, run, at_ms, payload, digest, hash",
     "text int8 bytea bytea bytea bytea",
 )
+_NOTED_IS: Final = Prepared(
+    _UNLESS.format("coalesce((SELECT max(n) FROM stops WHERE run = ''), 0) = $1"), "int8"
+)
 _FREE: Final = Prepared(
     "UPDATE runs SET owner = '', lease_until_s = 0, version = $2 WHERE owner = $1", "text int8"
 )
@@ -384,6 +387,8 @@ def _statements(checks: Checks, writes: Writes, token: int, *, tag: int) -> Iter
     yield from _beside(checks, writes, token)
     if writes.stops:
         yield _LOCK_FOR, (_number(tag, "stop log"),)
+        if checks.noted is not None:
+            yield _NOTED_IS, (checks.noted,)
         yield from ((_STOP, _stop(new)) for new in writes.stops)
     if writes.rows or writes.said:
         yield _PLACE, (tag,)
