@@ -10,10 +10,12 @@ from pullcord.journal.postgres.backend import PostgresStore
 from pullcord.journal.sqlite.backend import SqliteStore
 from pullcord.journal.store import Store
 from pullcord.testing.journal_contract import CONTRACT, Check
+from pullcord.testing.shared_memory_store import SharedMemoryStore
 from tests.postgres.server import a_server
 
 STORES: dict[str, Callable[[Path], Store]] = {
     "memory": lambda _: MemoryStore(),
+    "shared memory": lambda _: SharedMemoryStore(),
     "sqlite": lambda folder: SqliteStore(folder / "runs.db"),
     "postgres": lambda _: PostgresStore(a_server().url()),
 }

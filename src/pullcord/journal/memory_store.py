@@ -41,7 +41,7 @@ class MemoryStore:
 
     def __init__(self) -> None:
         self.clock: Clock = SystemClock()
-        self._tables = _Tables()
+        self._tables = Dictionaries()
         self._turn = threading.RLock()
         self._listeners: list[_MemoryListener] = []
 
@@ -97,7 +97,9 @@ class _MemoryListener:
             self._among.remove(self)
 
 
-class _Tables:
+class Dictionaries:
+    """Everything that a store has, and a transaction that is alone with it."""
+
     def __init__(self) -> None:
         self._undo: list[Callable[[], object]] = []
         self._heads: dict[str, Head] = {}

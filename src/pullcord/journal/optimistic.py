@@ -20,6 +20,7 @@ import msgspec
 from pullcord.core.states import LIVING, RunState
 from pullcord.errors import PullcordError
 from pullcord.journal.chain import Row
+from pullcord.journal.evidence.stoplog import behind
 from pullcord.journal.one_commit import Trouble
 from pullcord.journal.store import (
     Head,
@@ -83,6 +84,7 @@ class Checks:
     versions: dict[str, int] = field(default_factory=dict[str, int])
     eldest: dict[str, str | None] = field(default_factory=dict[str, str | None])  # by thread
     hooks: dict[str, HookPlace | None] = field(default_factory=dict[str, HookPlace | None])
+    noted: int | None = None  # the stop log's last entry about no run, if that was asked for
 
 
 @dataclass
@@ -203,11 +205,12 @@ class _Part:
     looked: set[str] = field(default_factory=set[str])
     eldest: dict[str, str | None] = field(default_factory=dict[str, str | None])
     hooks: dict[str, HookPlace | None] = field(default_factory=dict[str, HookPlace | None])
+    noted: int | None = None
     writes: Writes = field(default_factory=Writes)
     outcome: Outcome | None = None
 
     def begin(self) -> None:
-        self.looked, self.eldest, self.hooks = set(), {}, {}
+        self.looked, self.eldest, self.hooks, self.noted = set(), {}, {}, None
         self.writes, self.outcome = Writes(), None
 
 
@@ -236,7 +239,8 @@ class OptimisticTransaction:
             Trouble: one has failed in a way that may concern the others.
             Contended: others came between, again and again.
         """
-        self._parts = [_Part(job) for job in jobs]
+        parts = [_Part(job) for job in jobs]
+        self._parts = list(parts)
         self._begin_anew()
         refused = 0
         try:
@@ -249,7 +253,7 @@ class OptimisticTransaction:
                     while (is_done := self._commits()) is None:
                         yield
                     if is_done:
-                        return [part.outcome or Outcome() for part in self._parts]
+                        return [part.outcome or Outcome() for part in parts]
                     refused += 1
                     yield
                     while (stale := self._lock_everything()) is None:
@@ -280,10 +284,11 @@ class OptimisticTransaction:
         except (_Stale, NotYet, Interfered):
             raise
         except Exception as error:
-            is_refusal = isinstance(error, PullcordError) and not part.writes.count
-            if not is_refusal and not self._is_stale():
+            if isinstance(error, PullcordError) and not part.writes.count:
+                part.outcome = Outcome(error=error)
+            elif not self._is_stale():
                 raise (error if len(self._parts) == 1 else Trouble) from error
-            part.writes, part.outcome = Writes(), Outcome(error=error)
+            # Else it is repeated, and so are those behind it that see what it has written.
 
     def _is_stale(self) -> bool:
         """Whether an error may come from looks that do not fit together."""
@@ -294,10 +299,13 @@ class OptimisticTransaction:
         for part in self._parts:
             checks.eldest |= {t: run for t, run in part.eldest.items() if t not in checks.eldest}
             checks.hooks |= {n: at for n, at in part.hooks.items() if n not in checks.hooks}
+            checks.noted = part.noted if checks.noted is None else checks.noted
         return checks
 
     def _commits(self) -> bool | None:
         """Whether it is committed. None: not yet."""
+        if not all(part.outcome for part in self._parts):
+            return False  # one has failed on what has changed since
         writes, token = Writes(), secrets.randbits(62) + 1
         for part in self._parts:
             writes.add(part.writes)
@@ -307,7 +315,7 @@ class OptimisticTransaction:
             is_done = self._tables.commit(self._checks(), writes, token)
         except NotYet:
             return None
-        self._locked = None
+        self._locked, self._acks = None, {}
         if is_done:
             self._are_kept(writes, token)
         return is_done
@@ -363,6 +371,7 @@ class OptimisticTransaction:
             part.begin()
         for run_id in changed:
             self._restore(run_id)
+        self._parts.sort(key=lambda part: not part.outcome)  # their writes come behind the others'
 
     def _restore(self, run_id: str) -> None:
         """Know a run as it was when it was locked; else it is asked for again."""
@@ -433,15 +442,16 @@ class OptimisticTransaction:
         return known.head if known else None
 
     def eldest(self, thread: str) -> str | None:
-        mine = {run: head for part in self._parts for run, head in part.writes.heads.items()}
+        written = {run: head for part in self._parts for run, head in part.writes.heads.items()}
+        mine = {run: h for run, h in written.items() if h.thread == thread and not h.parent}
+        self._part.looked.update(mine)  # the answer follows from them as well
         ended = [run_id for run_id, head in mine.items() if head.state not in LIVING]
         found = self._tables.eldest(thread, besides=ended)
         self._part.eldest[thread] = self._tables.eldest(thread, besides=()) if ended else found
         younger = (
             run_id
             for run_id, head in mine.items()
-            if self._known[run_id].version == NEWBORN and not head.parent
-            if head.thread == thread and head.state in LIVING
+            if self._known[run_id].version == NEWBORN and head.state in LIVING
         )
         return found or next(younger, None)
 
@@ -499,9 +509,8 @@ class OptimisticTransaction:
         return max((text.offset + len(text.text) for text in of_it), default=0)
 
     def boot_base(self, boot: str) -> int | None:
-        for part in self._parts:
-            if boot in part.writes.boots:
-                return part.writes.boots[boot]
+        if boot in self._part.writes.boots:  # another job's may be refused: that one is not told
+            return self._part.writes.boots[boot]
         if boot not in self._boots:
             found = self._tables.view.boot_base(boot)
             if found is None:
@@ -558,7 +567,20 @@ class OptimisticTransaction:
     def stops(self, *, after: int, limit: int, run: str | None = None) -> list[StopRow]:
         if run:
             self._look(run)
-        return self._tables.view.stops(after=after, limit=limit, run=run)
+        found = self._tables.view.stops(after=after, limit=limit, run=run)
+        if run == "":
+            self._part.noted = found[-1].n if found else after
+        return [*found, *self._new_stops(after, run)][:limit]
+
+    def _new_stops(self, after: int, run: str | None) -> list[StopRow]:
+        """What this transaction adds to the log."""
+        new = [stop for part in self._parts for stop in part.writes.stops]
+        rows: list[StopRow] = []
+        last = self._tables.view.stop_head() if new else None
+        for stop in new:
+            rows.append(behind(last, stop))
+            last = rows[-1].n, rows[-1].hash
+        return [row for row in rows if row.n > after and run in (None, row.run)]
 
     def stop_head(self) -> tuple[int, bytes] | None:
         return self._tables.view.stop_head()

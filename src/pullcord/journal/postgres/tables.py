@@ -134,6 +134,9 @@ _STOP: Final = Prepared(  # its number and its hash follow from the last: `evide
     "RETURNING n, run, at_ms, payload, digest, hash",
     "text int8 bytea bytea bytea bytea",
 )
+_NOTED_IS: Final = Prepared(
+    _UNLESS.format("coalesce((SELECT max(n) FROM stops WHERE run = ''), 0) = $1"), "int8"
+)
 _FREE: Final = Prepared(
     "UPDATE runs SET owner = '', lease_until_s = 0, version = $2 WHERE owner = $1", "text int8"
 )
@@ -370,7 +373,8 @@ def _statements(checks: Checks, writes: Writes, token: int, *, tag: int) -> Iter
     """Everything that a commit says, in an order in which nobody waits with more than he must."""
     born = [head for run, head in writes.heads.items() if checks.versions.get(run) is None]
     changed = [head for run, head in writes.heads.items() if run in checks.versions]
-    threads = sorted({head.thread for head in born if not head.parent})
+    threads = {head.thread for head in born if not head.parent}
+    threads = sorted(threads | (checks.eldest.keys() if writes.erased else set[str]()))
     yield from ((_LOCK_FOR, (_number(tag, f"thread {thread}"),)) for thread in threads)
     if checks.versions:
         runs = list(checks.versions)
@@ -386,6 +390,8 @@ def _statements(checks: Checks, writes: Writes, token: int, *, tag: int) -> Iter
     yield from _beside(checks, writes, token)
     if writes.stops:
         yield _LOCK_FOR, (_number(tag, "stop log"),)
+        if checks.noted is not None:
+            yield _NOTED_IS, (checks.noted,)
         yield from ((_STOP, _stop(new)) for new in writes.stops)
     if writes.rows or writes.said:
         yield _PLACE, (tag,)

@@ -344,7 +344,8 @@ class Ledger:
             return still_held(head)
         if self._needs is None:
             self._needs = needs_of(tx)
-        return still_needed(head, self._needs)
+        needs, elder = self._needs, tx.eldest(head.thread)  # nobody begins on it meanwhile
+        return still_needed(head, needs | {head.thread: elder} if elder else needs)
 
     def remark(self, tx: Transaction, run_id: str, raised: AttentionRaised) -> None:
         """Raise an attention item without the owner's licence. It changes nothing else."""
