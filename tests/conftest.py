@@ -38,9 +38,10 @@ WHOLE = (
     *("architecture", "core", "contracts", "corpus", "docs", "models"),
     *("test_a_driver_moves_by_a_table.py", "test_a_control_means_one_thing.py"),
 )
-"""Where a case is a function call, or unlike all others: folders, and files in others. Elsewhere it has processes, sockets or a
-browser of its own: of each long list of like cases every fifth is run, always the same, so that
-the same tree has the same result tomorrow; `make soak` runs all of them."""
+"""Where a case is a function call, or unlike all others: folders, and files in others. Elsewhere
+it has processes, sockets or a browser of its own: of each long list of like cases every fifth is
+run, always the same, so that the same tree has the same result tomorrow; `make soak` runs all of
+them."""
 TOGETHER = (
     "tests/web/",  # two browsers would fight over the cores
     "tests/world/",  # as would two worlds
