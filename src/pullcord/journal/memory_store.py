@@ -37,7 +37,7 @@ _V = TypeVar("_V")
 class MemoryStore:
     """Plain dictionaries under one lock; a transaction that fails takes its changes back."""
 
-    name, beside = "memory", ""
+    name, beside, readers = "memory", "", 2
 
     def __init__(self) -> None:
         self.clock: Clock = SystemClock()

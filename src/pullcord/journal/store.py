@@ -359,6 +359,11 @@ class Store(Protocol):
         """The clock of its leases, the same for every process that can open it."""
         ...
 
+    @property
+    def readers(self) -> int:
+        """How many threads of a process may well read at once."""
+        ...
+
     def write(self, job: Callable[[Transaction], T]) -> T:
         """Run `job` as if it was alone in the store, and return its result once it is durable.
 

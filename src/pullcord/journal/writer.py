@@ -39,7 +39,7 @@ class ThreadWriter:
         self._jobs: queue.SimpleQueue[_Job[Any] | None] = queue.SimpleQueue()
         self._closed = False
         self._door = threading.Lock()
-        self._readers = ThreadPoolExecutor(2, "pullcord-reader")
+        self._readers = ThreadPoolExecutor(store.readers, "pullcord-reader")
         self._writer = threading.Thread(target=self._work, name="pullcord-writer", daemon=True)
         self._writer.start()
 

@@ -48,6 +48,10 @@ class WrappedStore:
         return self._inner.beside
 
     @property
+    def readers(self) -> int:
+        return self._inner.readers
+
+    @property
     def clock(self) -> Clock:
         return self._inner.clock
 

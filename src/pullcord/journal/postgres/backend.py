@@ -41,6 +41,8 @@ REWRITE_MAX_BYTES: Final = 64 * 1024 * 1024  # more than that would hold up writ
 class PostgresStore:
     """One schema of one database. Safe for any number of threads, processes and machines."""
 
+    readers = 6  # they wait for the network; each has a connection
+
     def __init__(
         self,
         url: str,

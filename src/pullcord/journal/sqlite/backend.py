@@ -46,6 +46,8 @@ REWRITE_MAX_BYTES: Final = 64 * 1024 * 1024  # more than that would hold up writ
 class SqliteStore:
     """One file. Safe for any number of threads and processes on one machine."""
 
+    readers = 2  # they use the processor; more would only stand in each other's way
+
     def __init__(
         self,
         path: str | os.PathLike[str],
