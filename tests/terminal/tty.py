@@ -79,8 +79,8 @@ class Tty:
             self._pressed = key, time.monotonic()
 
     def hold(self, key: str, times: int) -> None:
-        """Hold it down: a keyboard waits, and then sends it again and again. That comes in one piece:
-        on a busy machine it could otherwise come as late as a second press does."""
+        """Hold it down: a keyboard waits, and then sends it again and again. That comes in one
+        piece: on a busy machine it could otherwise come as late as a second press does."""
         os.write(self._keyboard, key.encode())
         time.sleep(0.5)
         os.write(self._keyboard, key.encode() * times)
