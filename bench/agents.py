@@ -1,11 +1,16 @@
-"""What the cord costs a language-model agent: CPU per step against the bare one, its growth with
-the length of the conversation, and how long it takes to take a long one up again."""
+"""What the cord costs a language-model agent: CPU per step against the bare one and against
+LangGraph with its SQLite checkpointer, its growth with the length of the conversation, and how long
+it takes to take a long one up again."""
 
+import asyncio
+import json
+import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from compare.environments import PEERS, ROOT, python_of, surroundings
 from pydantic_ai import Agent, ModelMessage
 from pydantic_ai.usage import UsageLimits
 
@@ -27,18 +32,27 @@ FREE = UsageLimits(request_limit=None)
 async def measure(folder: Path) -> list[Figure]:
     await _bare(SHORT)
     await _ours(folder / "warm.db", SHORT)
-    bare = [await _bare(STEPS) for _ in range(ROUNDS)]
-    ours = [await _ours(folder / f"{n}.db", STEPS) for n in range(ROUNDS)]
-    growth_bare = await _bare(LONG) - await _bare(SHORT)
-    growth_ours = await _ours(folder / "long.db", LONG) - await _ours(folder / "short.db", SHORT)
+    figures: list[Figure] = []
+    bare: dict[int, list[float]] = {}
+    ours: dict[int, list[float]] = {}
+    for steps, rounds in ((STEPS, ROUNDS), (LONG, 1)):
+        bare[steps], ours[steps], theirs = [], [], list[float]()
+        for number in range(rounds):  # in turn, so that all see the same machine
+            bare[steps].append(await _bare(steps))
+            ours[steps].append(await _ours(folder / f"{steps}-{number}.db", steps))
+            theirs.append(await asyncio.to_thread(_langgraph, steps))
+        mine, over = p50(ours[steps]), f"{rounds} runs of {steps:,} steps; {{}} {{:.1f}} ms a step"
+        for other, cost, target in (
+            ("bare Pydantic AI", p50(bare[steps]), 1.45),
+            ("LangGraph and its SQLite checkpointer", p50(theirs), 1.0),
+        ):
+            what = f"a model and tool step, {steps:,} steps, CPU against {other}"
+            with_it = over.format(other.split()[0], cost * 1000)
+            figures.append(Figure(what, mine / cost, target, "×", with_it))
+    growth_bare = p50(bare[LONG]) - await _bare(SHORT)
+    growth_ours = p50(ours[LONG]) - await _ours(folder / "short.db", SHORT)
     return [
-        Figure(
-            "a model and tool step, CPU against bare Pydantic AI",
-            p50(ours) / p50(bare),
-            1.15,
-            "×",
-            f"{ROUNDS} runs of {STEPS} steps; bare {p50(bare) * 1000:.1f} ms a step",
-        ),
+        *figures,
         Figure(
             f"growth of a step's CPU from {SHORT} to {LONG} steps, against bare",
             growth_ours / growth_bare,
@@ -91,6 +105,13 @@ async def _ours(store: Path, steps: int) -> float:
         began = time.process_time()
         await (await runtime.start("noter", "go", limits=Never(), runaway=Runaway.off())).result()
         return (time.process_time() - began) / steps
+
+
+def _langgraph(steps: int) -> float:
+    [peer] = (peer for peer in PEERS if peer.name == "langgraph")
+    words = [str(python_of(peer)), "-m", "bench.langgraph_agent", str(steps)]
+    said = subprocess.run(words, check=True, capture_output=True, cwd=ROOT, env=surroundings())
+    return float(json.loads(said.stdout))
 
 
 async def _taken_up(store: Path) -> float:

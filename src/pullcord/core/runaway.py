@@ -100,6 +100,8 @@ def _alike(calls: list[Made], call: str, cycles: int) -> str:
 def _no_news(calls: list[Made], call: str, most: int) -> str:
     """Calls that repeat others, all of them made since anything new came of one. To look at
     everything once more after something has changed is not that."""
+    if not most or len(calls) < most or all(made.call != call for made in calls):
+        return ""
     stretch = calls[_last_news(calls) :]
     first: set[object] = set()
     repeated: list[Made] = []
@@ -107,7 +109,7 @@ def _no_news(calls: list[Made], call: str, most: int) -> str:
         if made.known in first:
             repeated.append(made)
         first.add(made.known)
-    if not most or len(repeated) < most or all(made.call != call for made in stretch):
+    if len(repeated) < most or all(made.call != call for made in stretch):
         return ""
     tools = ", ".join(sorted({made.tool for made in repeated}))
     return (
