@@ -10,6 +10,8 @@ import pytest
 
 from pullcord.journal.postgres import rows
 from pullcord.journal.postgres.backend import PostgresStore
+from pullcord.journal.postgres.connection import Link
+from pullcord.journal.postgres.exchange import Rows
 from tests.postgres.server import Server
 from tests.postgres.writing import create
 
@@ -19,7 +21,7 @@ def a_writer_in_the_middle(
     server: Server, store: PostgresStore
 ) -> Generator[psycopg.Connection[Any]]:
     """One that has drawn a place and has not committed yet, as `tables` has it done."""
-    link = getattr(store, "_link")  # noqa: B009
+    link: Link = getattr(store, "_link")  # noqa: B009
     with server.connect() as other:
         other.execute(f'SET search_path TO "{link.address.schema}"')
         other.execute("BEGIN")
@@ -77,7 +79,10 @@ def test_the_transactions_of_other_programs_hold_up_nobody(
 def test_the_tests_find_a_reader_that_waits_for_nobody(
     server: Server, store: PostgresStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rows, "settled", lambda last, taken: last[0][0])  # planted
+    def waits_for_nobody(last: Rows, taken: Rows) -> int:  # planted
+        return last[0][0]
+
+    monkeypatch.setattr(rows, "settled", waits_for_nobody)
     create(store, "r1")
     with a_writer_in_the_middle(server, store):
         create(store, "r2")
