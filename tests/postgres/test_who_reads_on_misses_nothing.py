@@ -23,7 +23,7 @@ def a_writer_in_the_middle(
     """One that has drawn a place and has not committed yet, as `tables` has it done."""
     link: Link = getattr(store, "_link")  # noqa: B009
     with server.connect() as other:
-        other.execute(f'SET search_path TO "{link.address.schema}"')
+        other.execute("SELECT set_config('search_path', %s, false)", (link.address.schema,))
         other.execute("BEGIN")
         other.execute(
             "SELECT pg_advisory_xact_lock_shared(%s, last_value::int) FROM places", (link.places,)
