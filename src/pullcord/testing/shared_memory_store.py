@@ -20,6 +20,7 @@ from pullcord.journal.optimistic import (
     Checks,
     Contents,
     HeldRuns,
+    Interfered,
     NotYet,
     OptimisticTransaction,
     Seen,
@@ -174,7 +175,8 @@ class MemoryTables:
         self._shared = shared
         self._is_open = False
         self.between: Callable[[], object] = lambda: None  # called before each question
-        self.refused = 0  # commits that were
+        self.interferes: Callable[[], bool] = lambda: False  # whether the store gives up on it now
+        self.put_off = 0  # refused commits, and waits for a lock under others; not interferences
 
     @property
     def view(self) -> View:
@@ -201,8 +203,15 @@ class MemoryTables:
 
     def _locked(self, which: Iterable[str], known: Mapping[str, int]) -> HeldRuns:
         """Lock all of these that exist, at once: nobody holds one and waits for another."""
+        if self.interferes():
+            self.roll_back()
+            raise Interfered
         found = {run_id: seen for run_id in which if (seen := self._shared.seen(run_id))}
-        self._shared.lock([("run", run_id) for run_id in found], self)
+        try:
+            self._shared.lock([("run", run_id) for run_id in found], self)
+        except NotYet:
+            self.put_off += self._is_open
+            raise
         self._is_open = True
         changed = (run_id for run_id, seen in found.items() if known.get(run_id) != seen.version)
         contents = {run_id: self._shared.contents(run_id) for run_id in changed}
@@ -226,10 +235,13 @@ class MemoryTables:
         touched = {*checks.versions, *self._shared.held_by(writes.freed)}
         rows = [("run", run_id) for run_id in touched] + [("hook", name) for name in writes.hooks]
         self._shared.wait_for(rows, self)
+        if self.interferes():
+            self.roll_back()
+            return False
         is_done = self._shared.fits(checks, writes)
         if is_done:
             self._shared.carry_out(writes, token)
-        self.refused += not is_done
+        self.put_off += not is_done
         self.roll_back()
         return is_done
 
