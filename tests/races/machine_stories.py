@@ -78,6 +78,29 @@ async def a_parent_is_paused_and_resumed_while_its_child_works(
     await scheduled.together(_work(mine, 2), _work_as_child(below, "c1", 3), pause_and_resume())
 
 
+async def children_are_born_while_their_parent_is_stopped(scheduled: ScheduledJournals) -> None:
+    """Whoever stops it has locked the family, as it was a moment ago."""
+    above, below, person = scheduled.process(), scheduled.process(), scheduled.process()
+    mine, child = await _family(above, "c1"), await _owned(below, "c1")
+
+    async def beget(parent: Ownership, *names: str) -> None:
+        for name in names:
+            created = Created(agent="churn", thread="t1", parent=parent.run.id)
+            born = Append(run_id=name, events=[created], expected_seq=0)
+            if await parent.record(ChildBorn(child=name), born):
+                await _work_as_child(scheduled.process(), name, 1)
+        await _work(parent, 0)
+
+    async def pause_resume_and_cancel() -> None:
+        await person.press("r1", Pause(by="ana"))
+        await person.press("r1", Resume(by="ana"))
+        await person.press("r1", Cancel(by="ana"))
+
+    await scheduled.together(
+        beget(mine, "c2", "c3"), beget(child, "d1", "d2"), pause_resume_and_cancel()
+    )
+
+
 async def one_budget_on_two_machines(scheduled: ScheduledJournals) -> None:
     """Each step may cost all of it: two at a time would be one too many."""
     machines = [scheduled.process() for _ in range(2)]
@@ -503,6 +526,7 @@ MACHINE_STORIES: Final[tuple[Story, ...]] = (
     two_owners_in_one_tree,
     a_parents_cancel_against_a_childs_step,
     a_parent_is_paused_and_resumed_while_its_child_works,
+    children_are_born_while_their_parent_is_stopped,
     one_budget_on_two_machines,
     a_claim_against_a_claim,
     alone_against_alone,

@@ -78,7 +78,7 @@ def does_not_lock_what_it_holds(patch: pytest.MonkeyPatch) -> None:
 
 def holds_a_run_without_its_family(patch: pytest.MonkeyPatch) -> None:
     def alone(self: Any, run_ids: Sequence[str], *, also: Collection[str], key: Any) -> HeldRuns:
-        held = self._locked(dict.fromkeys([*run_ids, *also]), {})
+        held = self._locked(lambda: [*run_ids, *also], {})
         return held._replace(ack=self._ack(run_ids[0], key))
 
     patch.setattr(MemoryTables, "lock_families", alone)

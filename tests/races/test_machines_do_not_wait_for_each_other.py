@@ -26,9 +26,9 @@ from tests.races.scheduled_runtimes import Story as RunStory
 from tests.races.scheduled_runtimes import played
 from tests.races.stories import STORIES, Story
 
-RANDOM = 10_000 if FULL else 60  # schedules per story
-EXHAUSTIVE = 2_000 if FULL else 20  # depth-first, per story
-OF_RUNS = 1_000 if FULL else 5  # of whole runtimes, per story
+RANDOM = 4_000 if FULL else 60  # schedules per story
+EXHAUSTIVE = 1_000 if FULL else 20  # depth-first, per story
+OF_RUNS = 500 if FULL else 5  # of whole runtimes, per story
 SENSITIVITY = 4_000  # a planted bug must show within this many
 _STEPS_MAX = 20_000
 ALL_STORIES = (*MACHINE_STORIES, *STORIES)
