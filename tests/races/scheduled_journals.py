@@ -33,7 +33,8 @@ from pullcord.journal.rules.ledger import Append
 from pullcord.journal.store import Store
 from pullcord.runtime.ownership import Ownership
 from pullcord.testing import ManualClock
-from pullcord.testing.schedules import ScheduleLoop, SteppedWriter
+from pullcord.testing.schedules import BatchingWriter, ScheduleLoop, SteppedWriter
+from pullcord.testing.shared_memory_store import SharedMemoryStore
 
 T = TypeVar("T")
 TTL_S = 30.0
@@ -93,6 +94,9 @@ class ScheduledJournals:
     looks: list[Look] = field(default_factory=list[Look])
     said: list[Said] = field(default_factory=list[Said])
     given_back: set[tuple[str, int]] = field(default_factory=set[tuple[str, int]])  # run, epoch
+    processes: list["Process"] = field(default_factory=list["Process"])
+    put_off: list[int] = field(default_factory=list[int])  # how often each control was
+    wrong: list[str] = field(default_factory=list[str])  # what the story itself has found
     acts: list[Coroutine[Any, Any, object]] = field(
         default_factory=list[Coroutine[Any, Any, object]]
     )
@@ -102,9 +106,18 @@ class ScheduledJournals:
         self.moment += 1
         return self.moment
 
-    def process(self) -> "Process":
-        writer = MortalHands(self.writer(self.store))
-        return Process(self, Journal(self.store, clock=self.clock, writer=writer), writer)
+    def process(self, clock: ManualClock | None = None) -> "Process":
+        """A new process. `clock`: its machine's, if it has another one."""
+        store = self.store
+        if isinstance(store, SharedMemoryStore):
+            store = store.another()
+            writer = MortalHands(BatchingWriter(store))
+        else:
+            writer = MortalHands(self.writer(store))
+        journal = Journal(store, clock=clock or self.clock, writer=writer)
+        made = Process(self, journal, writer, store)
+        self.processes.append(made)
+        return made
 
     async def together(self, *acts: Coroutine[Any, Any, object]) -> None:
         """Begin each after a while that the schedule chooses, and wait for all."""
@@ -128,6 +141,10 @@ class MortalHands:
     def __init__(self, inner: SteppedWriter) -> None:
         self._inner = inner
         self.is_dead = False
+
+    def die(self) -> None:
+        self.is_dead = True
+        self._inner.die()
 
     async def write(self, job: Any) -> Any:
         return await self._unless_dead(self._inner.write(job))
@@ -157,13 +174,23 @@ class Process:
     scheduled: ScheduledJournals
     journal: Journal
     writer: MortalHands
+    store: Store
+
+    def put_off(self) -> int:
+        """How often others have put off what it wanted to write."""
+        return self.store.mine.put_off if isinstance(self.store, SharedMemoryStore) else 0
+
+    def base_ms(self) -> int:
+        """Where it believes that the clock begins which never jumps. 0: it does not know."""
+        ledger: Any = self.journal._ledger  # pyright: ignore[reportPrivateUsage]
+        return ledger._steady._base[1]
 
     def die(self) -> None:
-        self.writer.is_dead = True
+        self.writer.die()
 
-    async def create(self, run_id: str, *more: Append, **fields: Any) -> None:
-        created = Created(agent="churn", thread="t1", **fields)
-        await self.journal.append(Append(run_id=run_id, events=[created], expected_seq=0), *more)
+    async def create(self, run_id: str, *, thread: str = "t1", **fields: Any) -> None:
+        created = Created(agent="churn", thread=thread, **fields)
+        await self.journal.append(Append(run_id=run_id, events=[created], expected_seq=0))
 
     async def press(self, run_id: str, command: Command, *, resend: bool = False) -> Ack:
         """Send a control and note the answer; with `resend`, as if the first answer was lost."""

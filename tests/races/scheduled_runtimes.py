@@ -34,7 +34,8 @@ from pullcord.journal.watch import Changed
 from pullcord.journal.writer import Writer
 from pullcord.runtime.policy import DeferredTool, Policy, Tool
 from pullcord.runtime.runtime import Runtime
-from pullcord.testing.schedules import ScheduleLoop, SteppedWriter
+from pullcord.testing.schedules import BatchingWriter, ScheduleLoop, SteppedWriter
+from pullcord.testing.shared_memory_store import SharedMemoryStore
 from tests.races.laws import journals_of, record_laws, stop_laws
 from tests.races.scheduled_journals import Dead, MortalHands
 
@@ -60,6 +61,20 @@ class TellingHands(SteppedWriter):
     arrive."""
 
     def __init__(self, store: MemoryStore, scheduled: "ScheduledRuntimes") -> None:
+        super().__init__(store)
+        self._scheduled = scheduled
+
+    async def write(self, job: Any) -> Any:
+        try:
+            return await super().write(job)
+        finally:
+            self._scheduled.commit_happened()
+
+
+class TellingBatches(BatchingWriter):
+    """The same over a store that others write to meanwhile."""
+
+    def __init__(self, store: SharedMemoryStore, scheduled: "ScheduledRuntimes") -> None:
         super().__init__(store)
         self._scheduled = scheduled
 
@@ -126,7 +141,11 @@ class ScheduledRuntimes:
                 self.loop.outside(lambda tell=listener: tell(changed))
 
     async def process(self, **timing: Any) -> "Process":
-        writer = MortalHands(TellingHands(self.store, self))
+        writer = MortalHands(
+            TellingBatches(self.store.another(), self)
+            if isinstance(self.store, SharedMemoryStore)
+            else TellingHands(self.store, self)
+        )
         journal = NewsJournal(self, writer)
         patience = Timing(lease_s=LEASE_S, retry_storage_s=1.0, breath_s=0, **timing)
         agents = Agents(self, writer)
@@ -234,7 +253,7 @@ class Process:
     writer: MortalHands
 
     def die(self) -> None:
-        self.writer.is_dead = True
+        self.writer.die()
 
     async def start(self, agent: str, run_id: str = "r1", **more: Any) -> RunHandle:
         return await self.runtime.start(agent, run_id=run_id, **more)
@@ -392,12 +411,14 @@ class Agents:
 Story: TypeAlias = Callable[[ScheduledRuntimes], Coroutine[Any, Any, None]]
 
 
-def played(story: Story) -> Callable[[ScheduleLoop], Coroutine[Any, Any, list[str]]]:
+def played(
+    story: Story, make_store: Callable[[], MemoryStore] = MemoryStore
+) -> Callable[[ScheduleLoop], Coroutine[Any, Any, list[str]]]:
     """A story as the explorer wants it: run, brought to its end, judged."""
 
     async def play(loop: ScheduleLoop) -> list[str]:
         loop.patience = _STEPS_MAX
-        scheduled = ScheduledRuntimes(loop)
+        scheduled = ScheduledRuntimes(loop, make_store())
         ears = Ears(scheduled)
         log = logging.getLogger("pullcord.runtime")
         log.addHandler(ears)

@@ -13,10 +13,14 @@ import random
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterator
 from contextvars import Context
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from pullcord.journal.store import Store, Transaction, View
+from pullcord.journal.one_commit import Trouble
+from pullcord.journal.optimistic import Attempts
+from pullcord.journal.store import Job, Outcome, Store, Transaction, View
 from pullcord.journal.writer import WriteOutcome, settled
+from pullcord.testing.shared_memory_store import SharedMemoryStore
 
 T = TypeVar("T")
 
@@ -64,6 +68,11 @@ class ScheduleLoop(asyncio.AbstractEventLoop):
         done = self.create_future()
         self.outside(lambda: None if done.done() else done.set_result(None))
         await done
+
+    def meanwhile(self) -> None:
+        """Let the tape have one outside event happen now, in the middle of another one, or none."""
+        if self._outside and (choice := self._tape.choose(len(self._outside) + 1)):
+            self._outside.pop(choice - 1)()
 
     def choose(self, options: int) -> int:
         """Let the tape settle something else about the story: a number below `options`."""
@@ -171,6 +180,9 @@ class SteppedWriter:
     def __init__(self, store: Store) -> None:
         self._store = store
 
+    def die(self) -> None:
+        """The process is killed. What it has sent is still carried out."""
+
     async def write(self, job: Callable[[Transaction], T]) -> T:
         return await self._take(lambda: self._store.write(job))
 
@@ -196,6 +208,91 @@ class SteppedWriter:
 
         loop.outside(happens)
         return await settled(answer)
+
+
+class BatchingWriter(SteppedWriter):
+    """Takes what comes at the same time to a store that others write to meanwhile, in one commit.
+
+    The tape may fill every gap of such a transaction: between two questions of a job, before the
+    commit, between a refusal and the second try, and between the commit and the answers. It may
+    also have the store give up on it, as one does to undo a deadlock.
+    """
+
+    def __init__(self, store: SharedMemoryStore) -> None:
+        super().__init__(store)
+        self._shared = store
+        self._waiting: list[_Sent] = []
+        self._alone: list[_Sent] = []  # what came with a job that failed
+        self._is_busy = self._is_dead = False
+        self._patience = 2
+        self.batches: list[int] = []  # how many jobs each had
+
+    def die(self) -> None:
+        """The process is killed. A transaction that it is in ends before it, or with it."""
+        self._is_dead = True
+
+    async def write(self, job: Callable[[Transaction], T]) -> T:
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, ScheduleLoop)
+        sent = _Sent(job, WriteOutcome[Any](loop=loop))
+        self._waiting.append(sent)
+        if not self._is_busy:
+            self._go_on_with_what_waits(loop)
+        return await settled(sent.answer)
+
+    def _go_on_with_what_waits(self, loop: ScheduleLoop) -> None:
+        self._is_busy = bool(self._alone or self._waiting)
+        if self._is_busy:
+            loop.outside(lambda: self._begin(loop))
+
+    def _begin(self, loop: ScheduleLoop) -> None:
+        batch, self._alone = self._alone[:1], self._alone[1:]
+        if not batch:
+            batch, self._waiting = self._waiting, []
+        self.batches.append(len(batch))
+        self._shared.mine.between = loop.meanwhile
+        self._shared.mine.interferes = lambda: self._interferes(loop)
+        self._step(loop, batch, self._shared.attempts([sent.job for sent in batch]))
+
+    def _interferes(self, loop: ScheduleLoop) -> bool:
+        """Whether the store gives up on a transaction now: seldom, or no answer would ever come."""
+        is_now = self._patience > 0 and loop.choose(9) == 4
+        self._patience -= is_now
+        return is_now
+
+    def _step(self, loop: ScheduleLoop, batch: "list[_Sent]", attempts: Attempts) -> None:
+        try:
+            if self._is_dead and loop.choose(2):
+                attempts.close()
+                self._answer(loop, batch, [Outcome() for _ in batch])  # nobody is there to hear it
+            else:
+                next(attempts)
+                loop.outside(lambda: self._step(loop, batch, attempts))
+        except StopIteration as done:
+            self._answer(loop, batch, done.value)
+        except Trouble:
+            self._alone = batch
+            self._go_on_with_what_waits(loop)
+        except Exception as error:
+            self._answer(loop, batch, [Outcome(error=error) for _ in batch])
+
+    def _answer(self, loop: ScheduleLoop, batch: "list[_Sent]", outcomes: list[Outcome]) -> None:
+        loop.outside(lambda: _tell(batch, outcomes))
+        self._go_on_with_what_waits(loop)
+
+
+@dataclass
+class _Sent:
+    job: Job
+    answer: WriteOutcome[Any]
+
+
+def _tell(batch: list[_Sent], outcomes: list[Outcome]) -> None:
+    for sent, outcome in zip(batch, outcomes, strict=True):
+        if outcome.error is None:
+            sent.answer.set_result(outcome.result)
+        else:
+            sent.answer.set_exception(outcome.error)
 
 
 Story = Callable[[ScheduleLoop], Coroutine[Any, Any, T]]

@@ -20,6 +20,7 @@ from pullcord.journal.optimistic import (
     Checks,
     Contents,
     HeldRuns,
+    Interfered,
     NotYet,
     OptimisticTransaction,
     Seen,
@@ -174,7 +175,8 @@ class MemoryTables:
         self._shared = shared
         self._is_open = False
         self.between: Callable[[], object] = lambda: None  # called before each question
-        self.refused = 0  # commits that were
+        self.interferes: Callable[[], bool] = lambda: False  # whether the store gives up on it now
+        self.put_off = 0  # refused commits, and waits for a lock under others; not interferences
 
     @property
     def view(self) -> View:
@@ -186,24 +188,33 @@ class MemoryTables:
         return self._shared.seen(run_id)
 
     def lock(self, versions: Mapping[str, int]) -> HeldRuns:
-        return self._locked(versions, versions)
+        return self._locked(lambda: versions, versions)
 
     def lock_families(
         self, run_ids: Sequence[str], *, also: Collection[str], key: str | None
     ) -> HeldRuns:
-        which = [*self._shared.families(run_ids), *run_ids, *also]
-        held = self._locked(dict.fromkeys(which), {})
+        held = self._locked(lambda: [*self._shared.families(run_ids), *run_ids, *also], {})
         ack = self._ack(run_ids[0], key)
         return held._replace(ack=ack)
 
     def _ack(self, run_id: str, key: str | None) -> StoredAck | None:
         return None if key is None else self._shared.ack(run_id, key)
 
-    def _locked(self, which: Iterable[str], known: Mapping[str, int]) -> HeldRuns:
-        """Lock all of these that exist, at once: nobody holds one and waits for another."""
-        found = {run_id: seen for run_id in which if (seen := self._shared.seen(run_id))}
-        self._shared.lock([("run", run_id) for run_id in found], self)
+    def _locked(self, which: Callable[[], Iterable[str]], known: Mapping[str, int]) -> HeldRuns:
+        """Lock all of these that exist, at once, and then ask which they are: one that was born in
+        between is found, and is not locked. PostgreSQL's are not either."""
+        if self.interferes():
+            self.roll_back()
+            raise Interfered
+        there = [("run", run_id) for run_id in which() if self._shared.seen(run_id)]
+        try:
+            self._shared.lock(there, self)
+        except NotYet:
+            self.put_off += self._is_open
+            raise
         self._is_open = True
+        self.between()
+        found = {run_id: seen for run_id in which() if (seen := self._shared.seen(run_id))}
         changed = (run_id for run_id, seen in found.items() if known.get(run_id) != seen.version)
         contents = {run_id: self._shared.contents(run_id) for run_id in changed}
         return HeldRuns(found, contents, boots=self._shared.boots())
@@ -226,10 +237,13 @@ class MemoryTables:
         touched = {*checks.versions, *self._shared.held_by(writes.freed)}
         rows = [("run", run_id) for run_id in touched] + [("hook", name) for name in writes.hooks]
         self._shared.wait_for(rows, self)
+        if self.interferes():
+            self.roll_back()
+            return False
         is_done = self._shared.fits(checks, writes)
         if is_done:
             self._shared.carry_out(writes, token)
-        self.refused += not is_done
+        self.put_off += not is_done
         self.roll_back()
         return is_done
 
