@@ -121,12 +121,10 @@ def carry(new: str) -> None:
         _places.append(place)
 
 
-def marked(mark: str) -> Iterator[Marked]:
+def marked(mark: str) -> list[Marked]:
     """Every process that carries this mark and can still do something. One that works for several
     is there several times."""
-    for number in _numbers():
-        if (found := _marks_on(number, mark)) and _is_alive(number):
-            yield from found
+    return _looked_for(mark)[0]
 
 
 def carries(pid: int, whole: str) -> bool:
@@ -197,9 +195,10 @@ def _end(
     """End those that are wanted, and return who is left. `told`: who was signalled, so far."""
     kill_at, quiet = time.monotonic() + grace_s, 0
     while True:
-        found = [one for one in marked(mark) if one.pid != os.getpid() and is_wanted(one)]
+        there, is_any_starting = _looked_for(mark)
+        found = [one for one in there if one.pid != os.getpid() and is_wanted(one)]
         now = time.monotonic()
-        if not found and now <= kill_at + _END_S and any(map(_is_starting, _numbers())):
+        if not found and is_any_starting and now <= kill_at + _END_S:
             time.sleep(_STARTING_S)  # what carries the mark may be among them
             continue
         quiet = 0 if found else quiet + 1
@@ -224,6 +223,22 @@ def _end(
             poll.poll(_LOOK_S * 1000)
         for pidfd in opened:
             os.close(pidfd)
+
+
+def _looked_for(mark: str) -> tuple[list[Marked], bool]:
+    """Every process that carries this mark, and whether one is in the middle of an exec that may.
+
+    That is asked of each process right where nothing was seen of it: one that goes from one program
+    to the next could otherwise hide from every look in another of them.
+    """
+    found, is_any_starting = list[Marked](), False
+    for number in _numbers():
+        marks = _marks_on(number, mark)
+        if not marks and _is_starting(number):
+            is_any_starting = True
+        elif marks or (marks := _marks_on(number, mark)):  # it may have been starting just before
+            found += marks if _is_alive(number) else ()
+    return found, is_any_starting
 
 
 def _kill(one: Marked, mark: str) -> int:
