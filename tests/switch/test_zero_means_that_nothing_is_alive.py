@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -102,18 +102,41 @@ def test_what_is_in_the_middle_of_an_exec_is_waited_for(
     looks: list[int] = []
     with subprocess.Popen(["sleep", "600"], env=environment) as mine:
         home.until(lambda: list(mark_module.marked(mark)))
-        really = mark_module.marked
+        really: Callable[[int, str], list[Marked]] = getattr(mark_module, "_marks_on")  # noqa: B009
 
-        def marked_later(of: str) -> Iterator[Marked]:
-            return iter(()) if len(looks) < 5 else really(of)
+        def hidden(pid: int, of: str) -> list[Marked]:
+            return [] if pid == mine.pid and len(looks) < 5 else really(pid, of)
 
         def is_starting(pid: int) -> bool:
             looks.append(pid) if pid == mine.pid else None
             return pid == mine.pid and len(looks) < 5
 
-        monkeypatch.setattr(mark_module, "marked", marked_later)
+        monkeypatch.setattr(mark_module, "_marks_on", hidden)
         monkeypatch.setattr(mark_module, "_is_starting", is_starting)
         assert end_marked(mark, orphans_only=False).killed == [mine.pid]
+
+
+def test_one_that_has_just_become_another_program_is_looked_at_again(
+    home: StoreWithProcesses, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was hidden when its mark was read, and no longer when it was asked whether it starts; and
+    so in every look."""
+    mark = mark_of(str(home.store))
+    environment = os.environ | {
+        mark_module.WORKER: mark_module.entry(mark, "p1m000000000000-1-1-ab")
+    }
+    reads: list[int] = []
+    with subprocess.Popen(["sleep", "600"], env=environment) as mine:
+        home.until(lambda: list(mark_module.marked(mark)))
+        really: Callable[[int, str], list[Marked]] = getattr(mark_module, "_marks_on")  # noqa: B009
+
+        def hidden_at_first(pid: int, of: str) -> list[Marked]:
+            reads.append(pid) if pid == mine.pid else None
+            return [] if pid == mine.pid and len(reads) % 2 else really(pid, of)
+
+        monkeypatch.setattr(mark_module, "_marks_on", hidden_at_first)
+        assert [one.pid for one in mark_module.marked(mark)] == [mine.pid]
+        mine.kill()
 
 
 def test_nothing_that_runs_is_taken_for_one_that_starts() -> None:
@@ -137,10 +160,10 @@ def test_a_mark_is_read_again_when_its_number_is_held(
     with subprocess.Popen(["sleep", "600"]) as innocent:
         wrong = Marked(innocent.pid, "p1m000000000000-1-1-ab", "")
 
-        def found(_mark: str) -> Iterator[Marked]:
-            return iter([wrong])
+        def found(_mark: str) -> tuple[list[Marked], bool]:
+            return [wrong], False
 
-        monkeypatch.setattr(mark_module, "marked", found)
+        monkeypatch.setattr(mark_module, "_looked_for", found)
         monkeypatch.setattr(mark_module, "_END_S", 0.1)
         assert end_marked(mark_of(str(home.store)), orphans_only=False).killed == []
         assert innocent.poll() is None

@@ -25,6 +25,7 @@ from pullcord.journal.store import (
     Snapshot,
     StopRow,
     StoredAck,
+    Tail,
     Transaction,
     View,
 )
@@ -217,10 +218,11 @@ class Dictionaries:
     def rows(self, run_id: str, *, after_seq: int, limit: int) -> list[Row]:
         return self._rows.get(run_id, [])[after_seq : after_seq + limit]
 
-    def head_and_rows(
-        self, run_id: str, *, after_seq: int, limit: int
-    ) -> tuple[Head | None, list[Row]]:
-        return self.head(run_id), self.rows(run_id, after_seq=after_seq, limit=limit)
+    def tail(
+        self, run_id: str, *, after_seq: int, limit: int, after_pos: int | None = None
+    ) -> Tail:
+        live = [] if after_pos is None else self.live(run_id, after_pos=after_pos)
+        return Tail(self.head(run_id), self.rows(run_id, after_seq=after_seq, limit=limit), live)
 
     def hashes_of(self, records: Sequence[tuple[str, int]]) -> list[bytes | None]:
         found = [self.rows(run_id, after_seq=seq - 1, limit=1) for run_id, seq in records]

@@ -42,5 +42,5 @@ class MonotonicClock:
 
 def last_sign_of_life(view: View, holder: Holder) -> int:
     """When a holder has claimed or renewed last, on this clock. 0: nobody knows."""
-    base_ms = view.boot_base(holder.boot)
+    base_ms = view.boot_base(holder.boot) if holder.boot else None
     return 0 if base_ms is None else base_ms + round(holder.from_s * 1000)

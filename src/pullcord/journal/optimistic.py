@@ -33,6 +33,7 @@ from pullcord.journal.store import (
     Snapshot,
     StopRow,
     StoredAck,
+    Tail,
     View,
 )
 
@@ -60,13 +61,15 @@ class Contents(NamedTuple):
 class HeldRuns(NamedTuple):
     """Runs that are locked now, as they are, and the answer to the key that was asked for.
 
-    `boots`: the base of each boot's clock. It never changes.
+    `boots`: the base of each boot's clock. It never changes. `eldest`: of the thread of the first
+    run; that thread is not locked.
     """
 
     seen: Mapping[str, Seen]
     contents: Mapping[str, Contents]
     ack: StoredAck | None = None
     boots: Mapping[str, int] = {}
+    eldest: Mapping[str, str | None] = {}
 
 
 class Erased(NamedTuple):
@@ -229,6 +232,7 @@ class OptimisticTransaction:
         self._locked: set[str] | None = None  # None: free
         self._fresh: dict[str, tuple[Seen, Contents | None]] = {}  # as they were when locked
         self._acks: dict[tuple[str, str], StoredAck | None] = {}  # the same of answers
+        self._eldest: dict[str, str | None] = {}  # and of threads
 
     # --- carrying out -------------------------------------------------------------------------
 
@@ -315,7 +319,7 @@ class OptimisticTransaction:
             is_done = self._tables.commit(self._checks(), writes, token)
         except NotYet:
             return None
-        self._locked, self._acks = None, {}
+        self._locked, self._acks, self._eldest = None, {}, {}
         if is_done:
             self._are_kept(writes, token)
         return is_done
@@ -342,6 +346,7 @@ class OptimisticTransaction:
         """Note what is locked, and return the runs that are not as they were found."""
         self._locked = self._locked or set()
         self._boots |= held.boots
+        self._eldest |= held.eldest
         stale = set[str]()
         for run_id, seen in held.seen.items():
             self._fresh[run_id] = seen, held.contents.get(run_id)
@@ -378,7 +383,8 @@ class OptimisticTransaction:
         self._known.pop(run_id, None)
         if run_id in self._fresh:
             (head, version), contents = self._fresh[run_id]
-            self._known[run_id] = _Known(head, version, None, contents)
+            live = list(contents.live) if contents else None
+            self._known[run_id] = _Known(head, version, live, contents)
 
     def _let_go(self) -> None:
         """Unlock everything, and begin from nothing."""
@@ -394,7 +400,7 @@ class OptimisticTransaction:
 
     def _begin_anew(self) -> None:
         self._versions, self._locked = {}, None
-        self._fresh, self._acks = {}, {}
+        self._fresh, self._acks, self._eldest = {}, {}, {}
 
     def _end(self) -> None:
         for run_id in self._versions:
@@ -446,7 +452,10 @@ class OptimisticTransaction:
         mine = {run: h for run, h in written.items() if h.thread == thread and not h.parent}
         self._part.looked.update(mine)  # the answer follows from them as well
         ended = [run_id for run_id, head in mine.items() if head.state not in LIVING]
-        found = self._tables.eldest(thread, besides=ended)
+        if thread in self._eldest and not ended:
+            found = self._eldest[thread]
+        else:
+            found = self._tables.eldest(thread, besides=ended)
         self._part.eldest[thread] = self._tables.eldest(thread, besides=()) if ended else found
         younger = (
             run_id
@@ -550,10 +559,11 @@ class OptimisticTransaction:
     def owners(self) -> list[str]:
         return self._tables.view.owners()
 
-    def head_and_rows(
-        self, run_id: str, *, after_seq: int, limit: int
-    ) -> tuple[Head | None, list[Row]]:
-        return self.head(run_id), self.rows(run_id, after_seq=after_seq, limit=limit)
+    def tail(
+        self, run_id: str, *, after_seq: int, limit: int, after_pos: int | None = None
+    ) -> Tail:
+        live = [] if after_pos is None else self.live(run_id, after_pos=after_pos)
+        return Tail(self.head(run_id), self.rows(run_id, after_seq=after_seq, limit=limit), live)
 
     def hashes_of(self, records: Sequence[tuple[str, int]]) -> list[bytes | None]:
         return self._tables.view.hashes_of(records)

@@ -66,6 +66,14 @@ class LiveText(NamedTuple):
     after_seq: int
 
 
+class Tail(NamedTuple):
+    """The end of a run: its head, its last rows, and its live text. No head: there is no run."""
+
+    head: Head | None
+    rows: list[Row]
+    live: list[LiveText]
+
+
 def joined(texts: Iterable[LiveText]) -> dict[str, str]:
     """Return the text of each part so far."""
     said: dict[str, str] = {}
@@ -172,10 +180,13 @@ class View(Protocol):
         ...
 
     def rows(self, run_id: str, *, after_seq: int, limit: int) -> list[Row]: ...
-    def head_and_rows(
-        self, run_id: str, *, after_seq: int, limit: int
-    ) -> tuple[Head | None, list[Row]]:
-        """Return both at once: over a network that is one way there and back."""
+    def tail(
+        self, run_id: str, *, after_seq: int, limit: int, after_pos: int | None = None
+    ) -> Tail:
+        """Return a run's head with its rows after a record, and its live text after a place.
+
+        All at once: over a network that is one way there and back. `after_pos` None: no text.
+        """
         ...
 
     def hashes_of(self, records: Sequence[tuple[str, int]]) -> list[bytes | None]:

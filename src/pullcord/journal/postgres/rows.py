@@ -18,6 +18,7 @@ from pullcord.journal.store import (
     Snapshot,
     StopRow,
     StoredAck,
+    Tail,
 )
 
 PLACES: Final = 2**31
@@ -82,6 +83,9 @@ _KEPT: Final = Prepared(
 )
 _STOPS: Final = "SELECT n, run, at_ms, payload, digest, hash FROM stops"
 _LIVE: Final = f"FROM live WHERE run = ({_NUM})"
+_LIVE_AFTER: Final = Prepared(
+    f"SELECT pos, part, start, said, after_seq {_LIVE} AND pos > $2 ORDER BY pos", "text int8"
+)
 _CHANGED: Final = Prepared(
     "SELECT run_id, (SELECT max(seq) FROM records WHERE run = num) FROM runs "
     "WHERE num IN (SELECT run FROM records WHERE pos > $1 "
@@ -203,11 +207,19 @@ class PostgresView:
     def rows(self, run_id: str, *, after_seq: int, limit: int) -> list[Row]:
         return [Row(*row) for row in self.ask(_ROWS, run_id, after_seq, limit)]
 
-    def head_and_rows(
-        self, run_id: str, *, after_seq: int, limit: int
-    ) -> tuple[Head | None, list[Row]]:
-        found, rows = self.ask_each((FIND, (run_id,)), (_ROWS, (run_id, after_seq, limit)))
-        return head_of(found[0]) if found else None, [Row(*row) for row in rows]
+    def tail(
+        self, run_id: str, *, after_seq: int, limit: int, after_pos: int | None = None
+    ) -> Tail:
+        live = [] if after_pos is None else [(_LIVE_AFTER, (run_id, after_pos))]
+        found, rows, *texts = self.ask_each(
+            (FIND, (run_id,)), (_ROWS, (run_id, after_seq, limit)), *live
+        )
+        head = head_of(found[0]) if found else None
+        return Tail(
+            head,
+            [Row(*row) for row in rows],
+            [live_of(text) for text in (texts[0] if texts else [])],
+        )
 
     def hashes_of(self, records: Sequence[tuple[str, int]]) -> list[bytes | None]:
         found = self.ask(_HASHES, [run for run, _ in records], [seq for _, seq in records])
@@ -233,11 +245,7 @@ class PostgresView:
         return StoredAck(*row) if row else None
 
     def live(self, run_id: str, *, after_pos: int) -> list[LiveText]:
-        said = Prepared(
-            f"SELECT pos, part, start, said, after_seq {_LIVE} AND pos > $2 ORDER BY pos",
-            "text int8",
-        )
-        return [live_of(row) for row in self.ask(said, run_id, after_pos)]
+        return [live_of(row) for row in self.ask(_LIVE_AFTER, run_id, after_pos)]
 
     def live_said(self, run_id: str, part: str) -> str:
         said = Prepared(f"SELECT said {_LIVE} AND part = $2 ORDER BY start", "text text")

@@ -230,6 +230,11 @@ _CHANGED: Final = (
 )
 _OF_THESE: Final = _Questions(_THESE, "text[] int8[]", changed=_CHANGED)
 _OF_FAMILIES: Final = _Questions(_FAMILIES, "text[] text[] text[]")
+_ELDEST_OF: Final = Prepared(  # of the thread of a run
+    "SELECT r.thread, (SELECT e.run_id FROM runs e WHERE e.thread = r.thread AND e.parent IS NULL "
+    "AND e.state = ANY($2) ORDER BY e.num LIMIT 1) FROM runs r WHERE r.run_id = $1",
+    "text text[]",
+)
 _ACK_TO: Final = Prepared(
     f"SELECT digest, ack FROM acks WHERE run = {_NUM} AND key = $2", "text text"
 )
@@ -274,7 +279,8 @@ class PostgresTables:
         self, run_ids: Sequence[str], *, also: Collection[str], key: str | None
     ) -> HeldRuns:
         which = list(run_ids), LIVING_STATES, list(also)
-        asked: list[Said] = [] if key is None else [(_ACK_TO, (run_ids[0], key))]
+        asked: list[Said] = [(_ELDEST_OF, (run_ids[0], LIVING_STATES))]
+        asked += [] if key is None else [(_ACK_TO, (run_ids[0], key))]
         return self._locked(_OF_FAMILIES, which, asked)
 
     def _locked(self, of: _Questions, which: Sequence[Any], more: Sequence[Said]) -> HeldRuns:
@@ -285,7 +291,7 @@ class PostgresTables:
         answers = self._exchange(
             *begin, *beside, *((question, which) for question in questions), *more
         )[len(begin) :]
-        shown, boots, _, seen, rows, snapshots, live, *acks = answers
+        shown, boots, _, seen, rows, snapshots, live, *others = answers
         self._clock.hear(shown[0][0])
         runs = {row[0]: _seen(row) for row in seen}
         kept = {row[0]: Snapshot(*row[1:]) for row in snapshots}
@@ -298,8 +304,9 @@ class PostgresTables:
             )
             for run_id in changed
         }
+        eldest, acks = (others[0], others[1:]) if others else ([], [])
         ack = StoredAck(*acks[0][0]) if acks and acks[0] else None
-        return HeldRuns(runs, contents, ack, dict(boots))
+        return HeldRuns(runs, contents, ack, dict(boots), dict(eldest))
 
     def eldest(self, thread: str, *, besides: Collection[str]) -> str | None:
         return self._view.eldest_besides(thread, besides)

@@ -22,6 +22,7 @@ from pullcord.journal.store import (
     Snapshot,
     StopRow,
     StoredAck,
+    Tail,
 )
 
 _NUM: Final = "SELECT num FROM runs WHERE run_id = ?"
@@ -207,10 +208,11 @@ class Connection:
         )
         return list(map(Row._make, found))
 
-    def head_and_rows(
-        self, run_id: str, *, after_seq: int, limit: int
-    ) -> tuple[Head | None, list[Row]]:
-        return self.head(run_id), self.rows(run_id, after_seq=after_seq, limit=limit)
+    def tail(
+        self, run_id: str, *, after_seq: int, limit: int, after_pos: int | None = None
+    ) -> Tail:
+        live = [] if after_pos is None else self.live(run_id, after_pos=after_pos)
+        return Tail(self.head(run_id), self.rows(run_id, after_seq=after_seq, limit=limit), live)
 
     def hashes_of(self, records: Sequence[tuple[str, int]]) -> list[bytes | None]:
         wanted = msgspec.json.encode(records).decode()

@@ -38,24 +38,24 @@ def existing(view: View, run_id: str) -> Head:
 def records_of(view: View, run_id: str, after_seq: int = 0, limit: int = ALL) -> list[Record]:
     """The run's records after `after_seq`, each checked against the one before. Of a forgotten
     run only the last one is left, which says so."""
-    return head_and_records(view, run_id, after_seq, limit)[1]
+    return _read(view, run_id, after_seq, limit)[1]
 
 
-def head_and_records(
-    view: View, run_id: str, after_seq: int = 0, limit: int = ALL
-) -> tuple[Head, list[Record]]:
-    """Return the run's head and its records after `after_seq`."""
+def _read(
+    view: View, run_id: str, after_seq: int, limit: int, *, after_pos: int | None = None
+) -> tuple[Head, list[Record], list[LiveText]]:
+    """Return the run's head, its records after `after_seq` and its live text."""
     after_seq = max(after_seq, 0)
     known = min(after_seq, 1)  # with the one before, from which they follow
-    head, rows = view.head_and_rows(
-        check_id(run_id), after_seq=after_seq - known, limit=limit + known
+    head, rows, live = view.tail(
+        check_id(run_id), after_seq=after_seq - known, limit=limit + known, after_pos=after_pos
     )
     if head is None:
         raise RunNotFound(run_id)
     if act := act_of(view, head):
-        return head, [act] if after_seq < act.seq else []
+        return head, [act] if after_seq < act.seq else [], live
     before, rows = (rows[0].hash, rows[1:]) if known and rows else (GENESIS, rows)
-    return head, list(opened(run_id, rows, seq=after_seq, before=before))
+    return head, list(opened(run_id, rows, seq=after_seq, before=before)), live
 
 
 def birth(view: View, run_id: str, *, what: str) -> Created:
@@ -100,8 +100,8 @@ def reusable(view: View, run_id: str, *, what: str) -> Created:
 def stream(view: View, run_id: str, after: Cursor, *, limit: int = ALL) -> Sequence[Item]:
     """Records and live text after a place, merged in the order they happened. With a `limit`,
     no more than so many records: read on from the last place."""
-    head, records = head_and_records(view, run_id, after.seq, limit)
-    texts = _shown(view, head, view.live(run_id, after_pos=after.pos))
+    head, records, live = _read(view, run_id, after.seq, limit, after_pos=after.pos)
+    texts = _shown(view, head, live)
     if len(records) == limit:
         texts = [text for text in texts if text.after_seq <= records[-1].seq]
     merged: list[Item] = []
