@@ -26,6 +26,7 @@ TARGETS: Final = {(0.0, 4): 1000, (1.0, 1): 600, (5.0, 1): 250}
 """By the round trip in milliseconds, and the number of workers."""
 TARGETS_BY_DBOS: Final = {(1.0, 1): 2.5}
 CONTROLS: Final = 100
+ENDLESS: Final = "1000000"  # steps of a run
 ROUNDS_MS: Final = (0.0, 1.0, 5.0)
 WORKERS: Final = (1, 2, 4)
 
@@ -144,14 +145,11 @@ def _cores() -> tuple[int, int]:
 
 
 async def _controls(url: str, round_ms: float) -> list[Figure]:
-    """From when somebody asks for a pause, in another process, to the code in flight; and the same
+    """From when somebody asks for a cancel, in another process, to the code in flight; and the same
     beside workers that write as fast as they can."""
     late = {"alone": await _lateness(url)}
-    beside = asyncio.create_task(
-        _rate([[sys.executable, "-m", "bench.distance", url]] * max(WORKERS), "beside")
-    )
-    late["beside four workers"] = await _lateness(url, until=beside)
-    await beside
+    async with _working(url):
+        late[f"beside {max(WORKERS)} workers"] = await _lateness(url)
     figures: list[Figure] = []
     for how, found in late.items():
         found.sort()
@@ -163,7 +161,31 @@ async def _controls(url: str, round_ms: float) -> list[Figure]:
     return figures
 
 
-async def _lateness(url: str, *, until: "asyncio.Task[Rate] | None" = None) -> list[float]:
+@asynccontextmanager
+async def _working(url: str) -> AsyncGenerator[None]:
+    """While inside, workers write as fast as they can."""
+    pipe = asyncio.subprocess.PIPE
+    words = sys.executable, "-m", "bench.distance", url
+    mine = [
+        await asyncio.create_subprocess_exec(
+            *(*words, f"beside-{n}", ENDLESS), stdin=pipe, stdout=pipe, cwd=ROOT, env=_around()
+        )
+        for n in range(max(WORKERS))
+    ]
+    for worker in mine:
+        assert worker.stdin
+        assert worker.stdout
+        await worker.stdout.readline()
+        worker.stdin.write(b"go\n")
+    try:
+        yield
+    finally:
+        for worker in mine:
+            worker.kill()
+            await worker.wait()
+
+
+async def _lateness(url: str) -> list[float]:
     """How late each control reached the code in flight, in milliseconds."""
     late = list[float]()
     begun, cut = asyncio.Event(), list[float]()
@@ -197,8 +219,6 @@ async def _lateness(url: str, *, until: "asyncio.Task[Rate] | None" = None) -> l
             with suppress(pullcord.RunCancelled):
                 await run.result()
             late.append((cut[0] - asked) * 1000)
-            if until is not None and until.done():
-                break
     person.stdin.close()
     await person.wait()
     return late
@@ -217,14 +237,13 @@ async def _plain(number: int) -> int:
     return number
 
 
-async def _works(ctx: Context) -> int:
-    for number in range(STEPS):
-        await ctx.step(f"step {number}", _plain, number)
-    return STEPS
+async def _worker(url: str, name: str, steps: str = str(STEPS)) -> None:
+    async def works(ctx: Context) -> int:
+        for number in range(int(steps)):
+            await ctx.step(f"step {number}", _plain, number)
+        return int(steps)
 
-
-async def _worker(url: str, name: str) -> None:
-    agents: Any = {name: _works}
+    agents: Any = {name: works}
     async with pullcord.open(url, agents=agents) as runtime:
         await asyncio.to_thread(_says_ready)
         began = time.monotonic()
