@@ -19,6 +19,7 @@ from bench.figures import Figure, p50
 from pullcord import Context
 from pullcord.core.commands import Cancel
 from pullcord.journal.journal import Journal
+from pullcord.limits import MaxSteps
 
 RUNS: Final = 20  # of each worker
 STEPS: Final = 20  # of each run
@@ -247,7 +248,8 @@ async def _worker(url: str, name: str, steps: str = str(STEPS)) -> None:
     async with pullcord.open(url, agents=agents) as runtime:
         await asyncio.to_thread(_says_ready)
         began = time.monotonic()
-        runs = [await runtime.start(name) for _ in range(RUNS)]
+        own = MaxSteps(int(steps) + 1)
+        runs = [await runtime.start(name, limits=own) for _ in range(RUNS)]
         await asyncio.gather(*(run.result() for run in runs))
         print(began, time.monotonic(), flush=True)
 
