@@ -25,6 +25,8 @@ WARDEN: Final = "PULLCORD_WARDEN_OF"  # carried by a warden and its helpers
 WORKER: Final = "PULLCORD_WORKER_OF"  # carried by a tool; of the same length: see `become_worker`
 _ENVIRONMENT_MAX_BYTES: Final = 4 * 1024 * 1024
 _STARTING_S: Final = 0.002
+_QUIET_S: Final = 0.01  # between looks that see nobody
+_QUIET_LOOKS: Final = 5  # so many of them, one after the other, until that is said
 _END_S: Final = 1.5  # how long what was killed may take to die
 _LOOK_S: Final = 0.02
 _GRACE_S: Final = 0.5  # how long what a dead owner has left may take to end when it is asked to
@@ -202,8 +204,11 @@ def _end(
             time.sleep(_STARTING_S)  # what carries the mark may be among them
             continue
         quiet = 0 if found else quiet + 1
-        if quiet == 2 or (found and now > kill_at + _END_S):
+        if quiet == _QUIET_LOOKS or (found and now > kill_at + _END_S):
             return found  # (what was forked while a list was read is in the next one)
+        if quiet:
+            time.sleep(_QUIET_S)
+            continue
         if now < kill_at:
             for one in found:
                 if one.pid not in told and (pidfd := _signalled(one, mark, signal.SIGTERM)) >= 0:
